@@ -14,6 +14,7 @@ from hetrl_runtime.trainer.losses.policy_loss import token_entropy
 from hetrl_runtime.trainer.model.model import Policy
 from tests.oracles.samples import SEEDS, assert_same
 from tests.runtime.trainer.architectures import ARCHITECTURES, save_random
+from tests.runtime.trainer.scores import scores_of
 from tests.runtime.trainer.trajectories import a_trajectory
 
 pytestmark = pytest.mark.oracle
@@ -29,7 +30,7 @@ def test_scores_are_what_both_make_of_the_models_logits(name: str, tmp_path: Pat
     batch = collate(rows, rewards=[0.0] * len(rows))
 
     with torch.no_grad():
-        found = policy.scores(batch)
+        found = scores_of(policy, batch)
         # Prompts are equally long here, so that nothing but padding at the end is in the way.
         logits = policy.model(batch.tokens_BT).logits[:, -batch.num_response_positions - 1 : -1]
 

@@ -37,6 +37,7 @@ from hetrl_runtime.trainer.losses.policy_loss import (
 from hetrl_runtime.trainer.model.model import Policy
 from tests.oracles.samples import SEEDS, assert_same
 from tests.runtime.trainer.architectures import save_random
+from tests.runtime.trainer.scores import scores_of
 from tests.runtime.trainer.trajectories import a_trajectory
 
 pytestmark = [
@@ -131,7 +132,7 @@ def a_question(seed: int, policy: Policy) -> Question:
     ]
     batch = collate(rows, rewards=[0.0] * len(rows))
     with torch.no_grad():
-        current = policy.scores(batch).log_probs_BR.double()
+        current = scores_of(policy, batch).log_probs_BR.double()
 
     def older(spread: float) -> Tensor:
         return current + spread * torch.randn(
@@ -178,7 +179,7 @@ def test_log_probabilities_and_entropies_are_trls(seed, policy, trainer):
     batch = a_question(seed, policy).batch
 
     with torch.no_grad():
-        ours = policy.scores(batch)
+        ours = scores_of(policy, batch)
         theirs, entropies, _ = trainer._get_per_token_logps_and_entropies(
             trainer.model,
             batch.tokens_BT,
@@ -225,7 +226,7 @@ def our_loss(
     question: Question, policy: Policy, clip: Clip, aggregation: LossAggregation
 ) -> Tensor:
     mask = question.batch.mask_BR
-    current = policy.scores(question.batch).log_probs_BR
+    current = scores_of(policy, question.batch).log_probs_BR
     found = decoupled_ppo(
         current,
         proximal_BR=question.proximal,

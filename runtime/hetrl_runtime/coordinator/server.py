@@ -31,6 +31,7 @@ from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.tracing.tracer import TracesUnavailableError, tracer_of
 from hetrl_runtime.transport.channel import bind, open_async_server
+from hetrl_runtime.transport.event_loop import wait_at_most
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import add_CoordinatorServicer_to_server
 from hetrl_runtime.wire.values import Ending
@@ -188,9 +189,7 @@ async def _until_over(
             if run.tick(now=time.monotonic()):
                 service.announce_change()
             run.publish()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TICK_SECONDS):
-                    await stop.wait()
+            await wait_at_most(stop, TICK_SECONDS)
     finally:
         if posting:
             posting.cancel()

@@ -31,6 +31,7 @@ from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.transport.channel import abort
+from hetrl_runtime.transport.event_loop import wait_at_most
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
@@ -291,12 +292,7 @@ class CoordinatorService(CoordinatorServicer):
             if unless():
                 break
             left = ends_at - time.monotonic()
-            if left <= 0:
-                break
-            try:
-                async with asyncio.timeout(left):
-                    await given.wait()
-            except TimeoutError:
+            if left <= 0 or not await wait_at_most(given, left):
                 break
         return None
 

@@ -8,7 +8,6 @@ makes one response; the engine generates its tokens.
 """
 
 import asyncio
-import contextlib
 import logging
 
 from hetrl_core.launch import Launch
@@ -17,6 +16,7 @@ from hetrl_runtime.rollout.observer import RolloutObserver
 from hetrl_runtime.rollout.responder import Equipment, Responder
 from hetrl_runtime.tracing.current import active
 from hetrl_runtime.transport.errors import RunEnded, ending_of
+from hetrl_runtime.transport.event_loop import wait_at_most
 from hetrl_runtime.transport.weights.weights import Snapshot
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Announcement, Ending, PromptLease
@@ -97,9 +97,7 @@ class RolloutLoop:
         """Wait for weights that are on their way, a moment where none are announced yet."""
         is_coming = self._news is not None and self._needs_weights(self._news)
         seconds = WEIGHTS_SECONDS if is_coming else ANNOUNCEMENT_SECONDS
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._has_loaded.wait()
+        await wait_at_most(self._has_loaded, seconds)
 
     # consumes: announcements   unblocks: _follow_policy
     async def _watch(self) -> None:

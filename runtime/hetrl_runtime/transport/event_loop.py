@@ -1,4 +1,4 @@
-"""Event loop and scheduling of a process that serves thousands of small messages a second."""
+"""Event loops: waits with a deadline, and the loop of a process with many small messages."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,15 @@ Result = TypeVar("Result")
 
 _GARBAGE_AFTER_ALLOCATIONS = 20_000
 """Python's own is 700: with thousands of buffered trajectories to look through each time."""
+
+
+async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event; return whether it came in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 def spare_the_processor() -> None:

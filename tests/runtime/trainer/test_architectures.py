@@ -12,6 +12,7 @@ from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.model.model import Policy
 from tests.runtime.trainer.architectures import ARCHITECTURES, save_random
+from tests.runtime.trainer.scores import scores_of
 from tests.runtime.trainer.trajectories import a_trajectory
 
 NAMES = pytest.mark.parametrize("name", ARCHITECTURES)
@@ -57,7 +58,7 @@ def test_scores_are_those_of_transformers_logits(name, tmp_path):
     policy = opened(folder)
 
     with torch.no_grad():
-        found = policy.scores(batch)
+        found = scores_of(policy, batch)
 
     log_probs, entropies = by_transformers(folder, batch)
     mask = batch.mask_BR

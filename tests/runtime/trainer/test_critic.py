@@ -16,6 +16,7 @@ from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.model.model import ModelError
 from hetrl_runtime.trainer.model.optimizer import learning_rate_at
 from hetrl_runtime.wire.values import ResumePoint
+from tests.runtime.trainer.scores import scores_of
 from tests.runtime.trainer.test_learner import (
     a_batch,
     a_learner,
@@ -123,7 +124,7 @@ def test_a_kl_term_in_the_reward_is_charged_token_by_token(tiny_model):
     for _ in range(3):
         learner.train(batch, version=10)
     with torch.no_grad():
-        now = policy_of(learner).scores(batch).log_probs_BR
+        now = scores_of(policy_of(learner), batch).log_probs_BR
         first = learner._reference.scores(batch).log_probs_BR
     kl = (now - first).masked_fill(~batch.mask_BR, 0.0)
     rows = torch.arange(len(batch))

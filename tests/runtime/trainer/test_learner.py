@@ -34,6 +34,7 @@ from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.processes.peers import Order, Peers
 from hetrl_runtime.wire.values import ResumePoint
 from tests.runtime.trainer.exact import multiply_exactly
+from tests.runtime.trainer.scores import scores_of
 from tests.runtime.trainer.trajectories import a_trajectory
 
 CPU = torch.device("cpu")
@@ -105,7 +106,7 @@ def a_batch(learner: Learner) -> Batch:
     ]
     batch = collate(trajectories, rewards=[float(index % 2) for index in range(8)])
     with torch.no_grad():
-        return replace(batch, behaviour_BR=policy_of(learner).scores(batch).log_probs_BR)
+        return replace(batch, behaviour_BR=scores_of(policy_of(learner), batch).log_probs_BR)
 
 
 def weights(learner: Learner) -> torch.Tensor:
@@ -120,7 +121,7 @@ def assert_same_step(one: torch.Tensor, other: torch.Tensor, *, before: torch.Te
 
 def response_log_prob(learner: Learner, batch: Batch) -> torch.Tensor:
     with torch.no_grad():
-        scores = policy_of(learner).scores(batch).log_probs_BR
+        scores = scores_of(policy_of(learner), batch).log_probs_BR
     return scores.masked_fill(~batch.mask_BR, 0).sum(dim=1)
 
 

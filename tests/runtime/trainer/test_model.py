@@ -7,6 +7,7 @@ from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.compute import precision
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.trainer.model.model import ModelError, Policy
+from tests.runtime.trainer.scores import scores_of
 from tests.runtime.trainer.trajectories import a_trajectory
 
 CPU = torch.device("cpu")
@@ -36,7 +37,7 @@ def test_log_probabilities_are_those_of_each_sequence_alone(tiny_model, temperat
     batch = collate(TRAJECTORIES, rewards=[0.0, 1.0, 0.0])
 
     with torch.no_grad():
-        found = policy.scores(batch).log_probs_BR
+        found = scores_of(policy, batch).log_probs_BR
 
     expected = log_probs_one_by_one(tiny_model, temperature=temperature)
     for row, each in enumerate(expected):
@@ -49,7 +50,7 @@ def test_products_in_bfloat16_are_close_and_what_is_trained_is_float32(tiny_mode
 
     def scores_and_gradient() -> tuple[torch.Tensor, torch.Tensor]:
         policy = Policy(tiny_model, device=CPU, temperature=1.0)
-        scores = policy.scores(batch).log_probs_BR[batch.mask_BR]
+        scores = scores_of(policy, batch).log_probs_BR[batch.mask_BR]
         torch.autograd.backward(scores.sum())
         gradients = [each.grad for each in policy.stage.parameters()]
         assert {each.dtype for each in (scores, *gradients)} == {torch.float32}

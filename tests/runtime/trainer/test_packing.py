@@ -17,6 +17,7 @@ from hetrl_runtime.trainer.batch import Batch, collate, packed_passes
 from hetrl_runtime.trainer.layers import packing
 from hetrl_runtime.trainer.model.model import Policy
 from tests.runtime.trainer.architectures import save_random
+from tests.runtime.trainer.scores import scores_of
 from tests.runtime.trainer.trajectories import a_trajectory
 
 CPU = torch.device("cpu")
@@ -51,7 +52,7 @@ def packed(batch: Batch, *, num_places: int = 0) -> packing.Pack:
 
 def scores_and_gradients(policy: Policy, batch: Batch) -> tuple[Tensor, Tensor]:
     policy.stage.zero_grad()
-    scores = policy.scores(batch).log_probs_BR[batch.mask_BR]
+    scores = scores_of(policy, batch).log_probs_BR[batch.mask_BR]
     torch.autograd.backward(scores.mean())
     return scores.detach(), torch.cat([each.grad.flatten() for each in policy.stage.parameters()])
 

@@ -274,19 +274,6 @@ class Policy(TrainedModel):
         scored = self.score(self.passes(batch, parts))
         return by_row(((each, scores.log_probs_BR) for each, scores in scored), batch)
 
-    def scores(self, batch: Batch) -> TokenScores:
-        """Return log-probability and entropy of every sampled token of a batch.
-
-        For a model with one stage. Positions that are padding hold finite values without meaning.
-        """
-        found = self.stage(
-            batch.tokens_BT,
-            is_token_BT=batch.is_token_BT,
-            prompts_B=batch.prompts_B,
-            responses_BR=batch.responses_BR,
-        )
-        return _token_scores(found)
-
     def to_safetensors(self) -> memoryview:
         """Return all weights as a safetensors file, in the precision the model came in.
 

@@ -5,7 +5,6 @@ another where that fails: slow ones get less, and one that dies costs its answer
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -21,6 +20,7 @@ from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Task
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.errors import Refused, Unreachable
+from hetrl_runtime.transport.event_loop import wait_at_most
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import InferenceStub
@@ -206,9 +206,7 @@ class InferenceClient:
     async def _until_a_worker_may_be_asked(self) -> None:
         """Wait for news, or for the first who rests, and at most a rest's time."""
         self._has_met.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(REST_SECONDS):
-                await self._has_met.wait()
+        await wait_at_most(self._has_met, REST_SECONDS)
 
 
 class _Unanswered:
