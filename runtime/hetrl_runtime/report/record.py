@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from hetrl_core.launch import Launch, from_json
 from hetrl_core.plan.plan import Plan
@@ -29,12 +29,18 @@ class NoRunError(ValueError):
     """The folder holds no run that could be reported on; the message says what is missing."""
 
 
+def _idle_of_rollouts(processes: list[dict[str, Any]]) -> dict[str, float]:
+    return {
+        each["process"]: each["idle_ratio"] for each in processes if each["role"] == Role.ROLLOUT
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One policy version: what it was trained on, and how long that took."""
 
     step: int
-    time_seconds: float
+    time_seconds: Annotated[float, Field(alias="time")]
     """Of its commit, since the Unix epoch."""
 
     reward_mean: float
@@ -47,10 +53,12 @@ class Step:
     """Staleness to trajectories trained on."""
 
     discarded: int
-    called_tools: int
+    called_tools: int = 0
     """Trajectories trained on in which a tool was called."""
 
-    idle: Mapping[str, float]
+    idle: Annotated[
+        Mapping[str, float], Field(alias="processes"), BeforeValidator(_idle_of_rollouts)
+    ]
     """Process to the share of the time that it had nothing to do."""
 
     @property
@@ -67,6 +75,9 @@ class Step:
     def trainer_idle(self) -> float:
         """Share of the step that the trainer waited for its batch."""
         return self.wait_seconds / self.step_seconds if self.step_seconds else 0.0
+
+
+_STEP = TypeAdapter(Step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +168,7 @@ def read(folder: Path) -> Record:
         picture=_bytes(folder / "plan.svg"),
         outcome=result.get("outcome", "Unfinished"),
         message=result.get("message", ""),
-        steps=_surviving(_step(each) for each in _lines(state / "steps.jsonl")),
+        steps=_surviving(_STEP.validate_python(each) for each in _lines(state / "steps.jsonl")),
         samples=_chosen(_lines(state / "samples.jsonl"), Splitter.of_model(launch.model)),
         events=tuple(end.get("events", ())),
         wall_seconds=end.get("wall_seconds"),
@@ -180,25 +191,6 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         # A process that was killed may have left half a line at the end.
         whole = path.read_text().rpartition("\n")[0]
         yield from (json.loads(line) for line in whole.splitlines())
-
-
-def _step(found: Mapping[str, Any]) -> Step:
-    return Step(
-        step=found["step"],
-        time_seconds=found["time"],
-        reward_mean=found["reward_mean"],
-        samples_per_second=found["samples_per_second"],
-        step_seconds=found["step_seconds"],
-        wait_seconds=found["wait_seconds"],
-        staleness={int(age): count for age, count in found["staleness"].items()},
-        discarded=found["discarded"],
-        called_tools=found.get("called_tools", 0),
-        idle={
-            each["process"]: each["idle_ratio"]
-            for each in found["processes"]
-            if each["role"] == Role.ROLLOUT
-        },
-    )
 
 
 def _surviving(steps: Iterator[Step]) -> tuple[Step, ...]:

@@ -126,15 +126,14 @@ class Batch:
         if not len(self):
             return self
         used_T = self.is_token_BT.any(dim=0)
-        num_prompt = used_T.numel() - self.num_response_positions
-        return type(self)(
+        used_R = used_T[self.num_prompt_positions :]
+        return replace(
+            self,
             tokens_BT=self.tokens_BT[:, used_T],
             is_token_BT=self.is_token_BT[:, used_T],
-            mask_BR=self.mask_BR[:, used_T[num_prompt:]],
-            behaviour_BR=self.behaviour_BR[:, used_T[num_prompt:]],
-            reference_BR=self.reference_BR[:, used_T[num_prompt:]],
-            rewards_B=self.rewards_B,
-            groups_B=self.groups_B,
+            mask_BR=self.mask_BR[:, used_R],
+            behaviour_BR=self.behaviour_BR[:, used_R],
+            reference_BR=self.reference_BR[:, used_R],
         )
 
     def padded(self, num_rows: int, num_prompt: int, num_response: int) -> Self:

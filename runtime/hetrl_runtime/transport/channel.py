@@ -6,6 +6,7 @@ loopback is let through, so that no pod ever speaks in the clear by mistake.
 
 import ipaddress
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -74,22 +75,20 @@ def bind(server: grpc.aio.Server | grpc.Server, address: Address, tls: TlsFiles 
         ValueError: there are no certificates and the address is not loopback.
         OSError: the port is taken, or a certificate file cannot be read.
     """
-    try:
-        return int(_bind(server, address, tls))
-    except RuntimeError as error:
-        raise OSError(f"cannot listen on {address}: {error}") from error
-
-
-def _bind(server: grpc.aio.Server | grpc.Server, address: Address, tls: TlsFiles | None) -> int:
     if tls is None:
         _require_loopback(address)
-        return int(server.add_insecure_port(str(address)))
-    credentials = grpc.ssl_server_credentials(
-        [(Path(tls.key).read_bytes(), Path(tls.certificate).read_bytes())],
-        root_certificates=Path(tls.ca).read_bytes(),
-        require_client_auth=True,
-    )
-    return int(server.add_secure_port(str(address), credentials))
+        add_port = server.add_insecure_port
+    else:
+        credentials = grpc.ssl_server_credentials(
+            [(Path(tls.key).read_bytes(), Path(tls.certificate).read_bytes())],
+            root_certificates=Path(tls.ca).read_bytes(),
+            require_client_auth=True,
+        )
+        add_port = partial(server.add_secure_port, server_credentials=credentials)
+    try:
+        return int(add_port(str(address)))
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {address}: {error}") from error
 
 
 async def abort(context: ServicerContext, code: grpc.StatusCode, details: str) -> NoReturn:
