@@ -96,7 +96,7 @@ class Run:
         self._trainer_instance = recovered.trainer_instance
         self._inference_needed_since = now
         if self.state.epoch:
-            self._reporting.begin(now=now)
+            self._reporting.progresses.begin(now=now)
         newest = recovered.newest
         if newest and not self._reporting.has_step(newest.done, epoch=self.state.epoch):
             self._record(newest, now=now)
@@ -294,7 +294,7 @@ class Run:
             inference_needed_since=self._inference_needed_since if self._asked else None,
             batch_out_since=self._batch_out_since,
             accepted_at=None if self._is_trained else self._ingest.accepted_at,
-            longest_step_seconds=self._reporting.longest_step_seconds,
+            longest_step_seconds=self._reporting.progresses.longest_step_seconds,
         )
 
     # Reports
@@ -349,7 +349,7 @@ class Run:
         self._trainer_instance = trainer.instance
         self._batch_out_since = None
         self._ingest.accepted_at = now
-        self._reporting.begin(now=now)
+        self._reporting.progresses.begin(now=now)
         self.journal.begin_epoch(self.state, self._trainer_instance)
         if resume.version >= self.launch.training.steps:
             self.end(Ending(reason=ALL_STEPS_DONE, message=f"{resume.version} steps are done"))

@@ -28,7 +28,7 @@ from hetrl_runtime.coordinator.rules.commits import CommitRefused
 from hetrl_runtime.coordinator.rules.members import Member
 from hetrl_runtime.coordinator.rules.state import WorkerBehind
 from hetrl_runtime.coordinator.run import Run
-from hetrl_runtime.process.faults import Point, passing
+from hetrl_runtime.process.faults import FaultPoints, Point, passing
 from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.transport.channel import abort
 from hetrl_runtime.transport.event_loop import wait_at_most
@@ -259,8 +259,8 @@ class CoordinatorService(CoordinatorServicer):
             if isinstance(done, CommitRefused):
                 await abort(context, grpc.StatusCode.INVALID_ARGUMENT, done.reason)
             # A disk takes as long as some hundred deliveries, which need not wait for it.
-            await asyncio.to_thread(self._run.journal.forcing())
-            passing(Point.COMMIT_FORCED)
+            with FaultPoints(after=Point.COMMIT_FORCED):
+                await asyncio.to_thread(self._run.journal.forcing())
         self.announce_change()
         ending = self._run.ending
         return pb.CommitReply(

@@ -27,7 +27,7 @@ class Reporting:
         self._files = ReportFiles(Path(launch.state_path))
         path = launch.training.tensorboard_path
         self._curves = Curves(Path(path)) if path else None
-        self._progresses = Progresses(
+        self.progresses = Progresses(
             total_steps=launch.training.steps,
             predicted_step_seconds=launch.predicted_step_seconds,
         )
@@ -38,19 +38,10 @@ class Reporting:
         metrics.max_staleness.set(launch.algorithm.max_staleness)
         metrics.predicted_step_seconds.set(launch.predicted_step_seconds or 0.0)
 
-    @property
-    def longest_step_seconds(self) -> float:
-        """Of the steps so far, or as predicted."""
-        return self._progresses.longest_step_seconds
-
     def close(self) -> None:
         """Close what is open."""
         if self._curves:
             self._curves.close()
-
-    def begin(self, *, now: float) -> None:
-        """Restart the counts at a trainer's registration."""
-        self._progresses.begin(now=now)
 
     def count(self, outcome: Outcome, number: int = 1) -> None:
         """Count trajectories by what became of them."""
@@ -71,10 +62,10 @@ class Reporting:
         """Record a version and what it was trained on."""
         done, num_discarded = commit.done, commit.num_discarded
         trained_version = done.resume.version - 1
-        histogram = self._progresses.commit(done.consumed, version=trained_version, now=now)
+        histogram = self.progresses.commit(done.consumed, version=trained_version, now=now)
         for age in histogram.elements():
             self._metrics.staleness.observe(age)
-        self._metrics.reward_mean.set(self._progresses.reward_mean)
+        self._metrics.reward_mean.set(self.progresses.reward_mean)
         self.count(Outcome.STALE, num_discarded + done.dropped_stale + done.withdrawn)
         step = step_record(
             epoch=epoch,
@@ -90,7 +81,7 @@ class Reporting:
 
     def progress(self, snapshot: RunSnapshot, *, ending: Ending | None) -> pb.Progress:
         """Return all there is to say at this moment."""
-        return self._progresses.message(snapshot, self._members, ending=ending)
+        return self.progresses.message(snapshot, self._members, ending=ending)
 
     def refresh(self, snapshot: RunSnapshot, *, ending: Ending | None) -> None:
         """Bring the gauges and the progress file up to date, and at the end the result."""
