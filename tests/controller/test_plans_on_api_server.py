@@ -30,7 +30,7 @@ def listed(space: Namespace) -> dict[str, list[str]]:
     """What ``kubectl get`` says of plans: its columns by name."""
     text = space.cluster.kubectl("get", "-n", space.name, "hetrlplans")
     head, *rows = text.splitlines()
-    assert head.split()[:6] == ["NAME", "JOB", "ACTIVE", "FOR", "STRATEGY"]
+    assert head.split()[:5] == ["NAME", "JOB", "ACTIVE", "FOR", "STRATEGY"]
     starts = [head.index(each) for each in ("NAME", "JOB", "ACTIVE FOR", "STRATEGY", "GPUS")]
     cut = [[row[first:last].strip() for first, last in pairwise(starts)] for row in rows]
     return {name: columns for name, *columns in cut}
