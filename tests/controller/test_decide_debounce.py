@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from hetrl_api.job.status import JobStatus
 from hetrl_core.plan.plan import Infeasible
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.status.debounce import can_wait
+from hetrl_operator.model.actions import Decision, Event
 from hetrl_operator.model.observed import PodSeen
 from hetrl_operator.model.planning import PlanningSeen
+from hetrl_operator.model.reasons import EventReason
 from tests.controller.values import (
     NOW,
     PODS,
@@ -31,8 +34,10 @@ def waiting(pod: PodSeen) -> PodSeen:
     return replace(pod, is_ready=False)
 
 
-def waits(before: tuple[PodSeen, ...], after: tuple[PodSeen, ...], **news: Any) -> bool:
-    """Whether what is seen after can wait, once the status of what was seen before is written."""
+def decided(
+    before: tuple[PodSeen, ...], after: tuple[PodSeen, ...], **news: Any
+) -> tuple[JobStatus, Decision]:
+    """The status of what was seen before, and the decision on what is seen after."""
     job = a_job()
     plan = a_plan_seen(job, a_plan(rollouts=("l4-0", "l4-0", "l4-0")))
     seen = an_observation(job, plans=(plan,), pods=before)
@@ -41,7 +46,12 @@ def waits(before: tuple[PodSeen, ...], after: tuple[PodSeen, ...], **news: Any) 
     shown = replace(job, status=first.status)
     second = decide(replace(seen, job=shown, pods=after, **news), NOW, SETTINGS)
     assert second.status, "there is news"
-    return can_wait(first.status, second)
+    return first.status, second
+
+
+def waits(before: tuple[PodSeen, ...], after: tuple[PodSeen, ...], **news: Any) -> bool:
+    """Whether what is seen after can wait, once the status of what was seen before is written."""
+    return can_wait(*decided(before, after, **news))
 
 
 def test_a_count_of_pods_can_wait() -> None:
@@ -71,6 +81,20 @@ def test_status_with_an_event_is_written_at_once() -> None:
 
     assert [each.reason for each in second.events] == ["PlanInfeasible"]
     assert not can_wait(first.status, second)
+
+
+def test_event_is_announced_at_once_where_no_condition_changed() -> None:
+    others = (COORDINATOR, TRAINER, FIRST)
+    before, decision = decided((*others, waiting(SECOND)), (*others, SECOND))
+    assert can_wait(before, decision)
+
+    announced = Event(reason=EventReason.POD_REPLACED, message="another one started")
+
+    assert not can_wait(before, replace(decision, events=(announced,)))
+
+
+def test_decision_without_a_status_is_not_delayed() -> None:
+    assert not can_wait(JobStatus(), Decision())
 
 
 @pytest.mark.parametrize("pod", [COORDINATOR, TRAINER])

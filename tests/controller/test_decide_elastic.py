@@ -1,12 +1,15 @@
 """Changes under a running job on the model of a cluster: scale, spec, plan, nodes."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from hetrl_core.plan.plan import Infeasible
 from hetrl_core.task import Role
+from hetrl_operator.decide.plan.drift import machine_drift
+from hetrl_operator.decide.pods.replacements import is_lost
 from hetrl_operator.model.actions import Delete, RemoveSchedulingGate, StartPlanning
 from hetrl_operator.model.conditions import condition
 from hetrl_operator.model.plan_selection import newest
@@ -202,6 +205,18 @@ def test_pods_on_a_lost_node_are_replaced_by_force_after_its_time() -> None:
     assert cluster.job.status.phase == "Running"
     assert same(before, uids(cluster)) == before.keys() - {f"{ROLLOUT}-1"}
     assert "l4-1 does not answer" in cluster.messages_of(EventReason.REPLANNED)[0]
+
+
+@pytest.mark.parametrize(("seconds", "lost"), [(59, False), (60, True)])
+def test_node_is_lost_when_its_time_is_reached(seconds: int, *, lost: bool) -> None:
+    """Its pods are deleted and another plan is searched at the same moment."""
+    cluster = a_running_job(a_job(failurePolicy={"nodeLostSeconds": 60}))
+    lose(cluster, "l4-0")
+
+    seen, now = cluster.observe(), cluster.now + timedelta(seconds=seconds)
+
+    assert is_lost(seen, "l4-0", now) is lost
+    assert (machine_drift(seen, cluster.followed, now) is not None) is lost
 
 
 def test_a_node_that_comes_back_in_time_costs_nothing() -> None:

@@ -1,11 +1,14 @@
 """Archived plans: which are kept, their annotations, and which are deleted."""
 
+from dataclasses import replace
+
 import pytest
 
+from hetrl_operator.decide.plan.auto import planned
 from hetrl_operator.model.actions import AnnotatePlan, Delete, StartPlanning
 from hetrl_operator.model.labels import ACTIVE_FOR, PLANNED_FOR, REPLACED_BECAUSE, REPLACES_BECAUSE
 from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, uids
-from tests.controller.values import a_job, a_plan
+from tests.controller.values import NOW, a_job, a_plan, an_observation, parsed_of
 
 
 def scale(cluster: ClusterModel, replicas: int, **planning: object) -> str:
@@ -52,6 +55,22 @@ def test_a_lower_limit_deletes_the_oldest() -> None:
     assert cluster.past == followed[1:]
 
 
+def test_oldest_plan_is_deleted_when_another_is_archived_and_not_later() -> None:
+    cluster = a_running_job()
+    for number in (3, 4):
+        scale(cluster, number)
+    assert len(cluster.past) == 2
+    cluster.answer = a_plan(rollouts=("l4-0",) * 5)
+    cluster.change(rollout={"replicas": 5})
+
+    kept = []
+    for _ in range(5):
+        cluster.round()
+        kept.append(len(cluster.past))
+
+    assert kept == [2] * 5
+
+
 def test_plan_says_whether_it_is_active_and_why_it_was_replaced() -> None:
     cluster = a_running_job()
     before = scale(cluster, 3)
@@ -62,6 +81,31 @@ def test_plan_says_whether_it_is_active_and_why_it_was_replaced() -> None:
     assert ACTIVE_FOR not in past
     assert past[REPLACED_BECAUSE].startswith("SpecChanged: 128 -> 128 samples/s")
     assert "2 -> 3 rollout pods" in past[REPLACED_BECAUSE]
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_reserved", "is_active"),
+    [
+        pytest.param({}, True, True, id="reserved"),
+        pytest.param({}, False, False, id="not-reserved-yet"),
+        pytest.param({"planning": {"mode": "PlanOnly"}}, False, False, id="plan-only"),
+    ],
+)
+def test_plan_is_active_once_its_gpus_are_reserved(
+    spec: dict[str, object], *, is_reserved: bool, is_active: bool
+) -> None:
+    job = a_job(**spec)
+    seen = an_observation(job)
+    planning = replace(seen.planning, is_reserved=is_reserved)
+
+    actions = planned(replace(seen, planning=planning), parsed_of(job), NOW).actions
+
+    marks = [
+        each
+        for each in actions
+        if isinstance(each, AnnotatePlan) and ACTIVE_FOR in each.annotations
+    ]
+    assert bool(marks) is is_active
 
 
 def test_only_the_active_plan_is_one_that_v0_1_0_would_see() -> None:

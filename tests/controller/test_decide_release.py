@@ -1,10 +1,12 @@
 """The finalizer of a job that may hold GPUs, on the model of a cluster."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from hetrl_core.task import Role
+from hetrl_operator.decide.pods.finalizer import is_overdue, left_seconds
 from hetrl_operator.model.actions import AddFinalizer, Apply, RemoveFinalizer
 from hetrl_operator.model.labels import FINALIZER
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
@@ -66,6 +68,17 @@ def test_finalizer_of_a_deleted_job_is_removed_at_its_deadline() -> None:
 
     assert cluster.is_gone
     assert len(cluster.messages_of(EventReason.RELEASE_FORCED)) == 1
+
+
+@pytest.mark.parametrize(("seconds", "is_over"), [(119, False), (120, True)])
+def test_release_deadline_is_over_when_it_is_reached(seconds: int, *, is_over: bool) -> None:
+    cluster = a_running_job(a_job(releaseDeadlineSeconds=120))
+    cluster.delete_job()
+
+    now = cluster.now + timedelta(seconds=seconds)
+
+    assert is_overdue(cluster.observe(), now) is is_over
+    assert (left_seconds(cluster.observe(), now) == 0) is is_over
 
 
 def test_what_was_deleted_with_the_job_is_not_made_again() -> None:

@@ -125,6 +125,22 @@ def test_a_crashed_trainer_restarts_its_gang_too() -> None:
     assert not before & after
 
 
+def test_pods_that_start_in_the_second_of_a_restart_are_no_part_of_it() -> None:
+    """Status keeps whole seconds, and a reconcile may take less than one."""
+    cluster = a_running_job(trainers=2)
+    before = set(uids(cluster, Role.TRAINER).values())
+    cluster.crash("math-trainer-a100-80gb-0-0", 1)
+    while before & set(uids(cluster, Role.TRAINER).values()):
+        cluster.round(after_seconds=0)
+    started = uids(cluster, Role.TRAINER)
+
+    for _ in range(5):
+        cluster.round(after_seconds=0)
+
+    assert uids(cluster, Role.TRAINER) == started
+    assert not any(pod.is_gated for pod in cluster.pods.values())
+
+
 def test_a_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
     cluster = a_running_job(trainers=2)
 
@@ -194,6 +210,31 @@ def test_a_rule_says_which_pods_start_again(
     assert replaced(cluster, before) == {
         name for name, each in cluster.pods.items() if each.role in again
     }
+
+
+@pytest.mark.parametrize(
+    ("action", "pod", "reason"),
+    [
+        pytest.param("RestartRole", f"{TRAINER}-0", EventReason.TRAINER_RESTARTED, id="trainers"),
+        pytest.param("RestartRole", f"{ROLLOUT}-0", EventReason.ROLE_RESTARTED, id="rollouts"),
+        pytest.param("RestartJob", f"{TRAINER}-0", EventReason.JOB_RESTARTED, id="the-job"),
+        pytest.param("RestartPod", f"{TRAINER}-0", None, id="a-pod"),
+    ],
+)
+def test_restart_of_more_than_a_pod_is_announced(action: str, pod: str, reason: str | None) -> None:
+    cluster = with_policy(
+        {"role": "trainer", "action": action}, {"role": "rollout", "action": action}
+    )
+
+    crash_and_recover(cluster, pod)
+
+    restarts = {
+        EventReason.TRAINER_RESTARTED,
+        EventReason.ROLE_RESTARTED,
+        EventReason.JOB_RESTARTED,
+    }
+    announced = [each.reason for each in cluster.events if each.reason in restarts]
+    assert announced == ([reason] if reason else [])
 
 
 def test_a_rule_may_fail_the_job_for_an_exit_code() -> None:

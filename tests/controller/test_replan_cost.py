@@ -7,7 +7,13 @@ import pytest
 from hetrl_api.job.planning import Replan
 from hetrl_core.plan.plan import MemoryUse, Plan
 from hetrl_operator.decide.plan.pod_diff import Moves, moves
-from hetrl_operator.decide.plan.replan_cost import START_SECONDS, ReplanInputs, Unit, evaluate
+from hetrl_operator.decide.plan.replan_cost import (
+    START_SECONDS,
+    ReplanEvaluation,
+    ReplanInputs,
+    Unit,
+    evaluate,
+)
 from hetrl_operator.model.reasons import ReplanOutcome
 from tests.controller.values import a_plan
 
@@ -97,6 +103,51 @@ def test_a_gain_must_be_large_enough(rate: float, percent: float, outcome: str) 
 
     found = evaluate(STAY, another(rate=rate), moves=MORE, inputs=inputs(replan=replan))
 
+    assert found.outcome == outcome
+
+
+def evaluation(**changes: object) -> ReplanEvaluation:
+    """A move that gains 10 samples a second, 100 in all, and costs 99."""
+    found = ReplanEvaluation(
+        unit=Unit.SAMPLES,
+        before=100.0,
+        after=110.0,
+        window_seconds=10.0,
+        cost_of_starts=60.0,
+        cost_of_weights=30.0,
+        cost_of_lost_work=9.0,
+        least_percent=10.0,
+    )
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+FREE = evaluation(unit=Unit.DOLLARS, before=0.0, after=0.0, cost_of_lost_work=-90.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        pytest.param(evaluation(), ReplanOutcome.ADOPTED, id="more-than-it-costs"),
+        pytest.param(
+            evaluation(cost_of_lost_work=10.0), ReplanOutcome.TOO_DEAR, id="as-much-as-it-costs"
+        ),
+        pytest.param(
+            evaluation(after=109.9), ReplanOutcome.TOO_LITTLE, id="less-than-the-least-gain"
+        ),
+        pytest.param(
+            evaluation(before=0.0, after=10.0, least_percent=100.0),
+            ReplanOutcome.ADOPTED,
+            id="from-nothing",
+        ),
+        pytest.param(FREE, ReplanOutcome.TOO_LITTLE, id="from-no-price-to-none"),
+        pytest.param(
+            replace(FREE, least_percent=0.0), ReplanOutcome.TOO_LITTLE, id="no-gain-at-all"
+        ),
+    ],
+)
+def test_outcome_compares_gain_with_cost_and_least_improvement(
+    found: ReplanEvaluation, outcome: str
+) -> None:
     assert found.outcome == outcome
 
 

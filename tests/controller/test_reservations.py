@@ -48,6 +48,42 @@ def test_what_others_hold_is_taken_out_of_the_fleet() -> None:
     assert [(each.name, each.num_gpus) for each in free.machines] == [("a100-80gb-1", 5)]
 
 
+@pytest.mark.parametrize(
+    ("held", "asked", "equal"),
+    [
+        pytest.param(None, a_plan(), False, id="no reservation"),
+        pytest.param(a_plan(trainers=2), a_plan(trainers=2), True, id="the same GPUs"),
+        pytest.param(a_plan(trainers=2), a_plan(trainers=3), False, id="fewer GPUs"),
+        pytest.param(a_plan(), a_plan(machine="a100-1"), False, id="another machine"),
+    ],
+)
+def test_reservation_is_compared_with_a_plan(held: Plan | None, asked: Plan, equal: bool) -> None:
+    reservations = Reservations()
+    if held:
+        reservations.reserve("job", held, CAPACITY)
+
+    assert reservations.holds_just("job", asked) is equal
+
+
+@pytest.mark.parametrize(
+    ("second", "changes"),
+    [
+        pytest.param(a_plan(trainers=2), False, id="the same GPUs again"),
+        pytest.param(a_plan(trainers=3), True, id="more GPUs"),
+    ],
+)
+def test_version_changes_only_with_what_is_reserved(second: Plan, changes: bool) -> None:
+    """Jobs that wait for GPUs are planned again when it changes."""
+    reservations = Reservations()
+    reservations.reserve("job", a_plan(trainers=2), CAPACITY)
+    before = reservations.version
+
+    reservations.reserve("job", second, CAPACITY)
+
+    assert (reservations.version != before) is changes
+    assert reservations.held_by("job") == gpus_by_machine(second)
+
+
 def _plans() -> st.SearchStrategy[Plan]:
     machines = st.sampled_from(["a100-0", "a100-1"])
     rollouts = st.lists(st.sampled_from(["l4-0", "l4-1"]), min_size=1, max_size=5)

@@ -4,6 +4,7 @@ from hetrl_core.job.architecture import ModelArchitecture
 from hetrl_core.plan.plan import Parallelism, Recompute
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.shard import Shard, shards, split_layers
+from hetrl_planner.cost.stage import balanced_layers
 from tests.builders import ARCHITECTURES, a_kind
 
 # Round figures: an H100-like chip that does 1e15 operations and 1e12 bytes a second.
@@ -125,6 +126,42 @@ def test_every_parameter_is_held_once_but_for_tied_ends() -> None:
         assert held == pytest.approx(expected, rel=1e-5)
 
 
-def test_more_stages_than_layers_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"num_stages must be in 1\.\.4, got 5"):
-        split_layers(TINY, 5)
+def test_as_many_stages_as_layers_hold_one_each() -> None:
+    assert split_layers(TINY, 4) == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("num_stages", [0, 5])
+def test_no_stage_and_more_stages_than_layers_are_refused(num_stages: int) -> None:
+    with pytest.raises(ValueError, match=rf"num_stages must be in 1\.\.4, got {num_stages}"):
+        split_layers(TINY, num_stages)
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "fixed_seconds", "layer_seconds", "most_layers", "layers"),
+    [
+        pytest.param(4, (0, 0), (1, 1), (4, 4), (2, 2), id="equal stages"),
+        pytest.param(6, (0, 0), (1, 2), (6, 6), (4, 2), id="one half as fast"),
+        pytest.param(4, (3, 0), (1, 1), (4, 4), (1, 3), id="one with work beside its layers"),
+        pytest.param(6, (0, 0), (1, 1), (2, 6), (2, 4), id="one with little memory"),
+        pytest.param(6, (0, 0), (1, 1), (2, 4), (2, 4), id="all memory"),
+        pytest.param(2, (0, 9), (1, 9), (9, 9), (1, 1), id="a layer for each, however slow"),
+        pytest.param(7, (0, 0), (1, 1), (2, 4), None, id="too little memory in all"),
+        pytest.param(4, (0, 0), (1, 1), (0, 9), None, id="a stage that holds no layer"),
+        pytest.param(1, (0, 0), (1, 1), (9, 9), None, id="fewer layers than stages"),
+    ],
+)
+def test_layers_are_balanced_within_the_memory_of_stages(
+    num_layers: int,
+    fixed_seconds: tuple[float, ...],
+    layer_seconds: tuple[float, ...],
+    most_layers: tuple[int, ...],
+    *,
+    layers: tuple[int, ...] | None,
+) -> None:
+    found = balanced_layers(
+        num_layers,
+        fixed_seconds=fixed_seconds,
+        layer_seconds=layer_seconds,
+        most_layers=most_layers,
+    )
+    assert found == layers

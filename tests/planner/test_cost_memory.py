@@ -92,6 +92,52 @@ def test_activations_of_one_sequence_can_be_counted_by_hand() -> None:
     ) == (inputs + layer + logits)
 
 
+@pytest.mark.parametrize(
+    ("tensor", "logits"),
+    [
+        # fp32 logits over a vocabulary of 151936.
+        pytest.param(1, 1000 * 151936 * 4, id="one GPU has all logits"),
+        pytest.param(4, 1000 * 151936, id="four GPUs have a quarter each"),
+    ],
+)
+def test_scoring_holds_one_layer_and_logits(tensor: int, logits: int) -> None:
+    shard = whole(tensor=tensor)
+    found = memory.forward_activation_bytes(shard, tokens=1000)
+    assert found == memory.layer_bytes(shard, tokens=1000) + logits
+
+
+@pytest.mark.parametrize(
+    ("tensor", "logits"),
+    [
+        # fp32 logits of 256 sequences over a vocabulary of 151936.
+        pytest.param(1, 256 * 151936 * 4, id="one GPU has all logits"),
+        pytest.param(4, 256 * 151936, id="four GPUs have a quarter each"),
+    ],
+)
+def test_prefill_holds_a_layers_widest_values_and_logits(tensor: int, logits: int) -> None:
+    # Of 1000 tokens: residuals in and out (4096 wide), gate and up (12288 wide), two bytes each.
+    widest = 1000 * 2 * (2 * 4096 + 2 * 12288)
+    found = memory.prefill_activation_bytes(whole(tensor=tensor), work(max_prompt_tokens=1000))
+    assert found == widest + logits
+
+
+def test_stage_before_the_last_has_no_logits() -> None:
+    halves = Parallelism(tensor=1, stage_layers=(18, 18))
+    first, last = shards(ARCHITECTURES["Qwen3-8B"], halves)
+    prefill, score = (
+        [each(stage) for stage in (first, last)]
+        for each in (
+            lambda stage: memory.prefill_activation_bytes(stage, work()),
+            lambda stage: memory.forward_activation_bytes(stage, tokens=1000),
+        )
+    )
+    assert prefill[1] - prefill[0] == memory.MAX_CONCURRENCY * 151936 * 4
+    assert score == [
+        memory.layer_bytes(first, tokens=1000),
+        memory.layer_bytes(last, tokens=1000) + 1000 * 151936 * 4,
+    ]
+
+
 def test_a_stage_keeps_inputs_of_every_sequence_in_flight() -> None:
     one, four = (
         memory.activation_bytes(

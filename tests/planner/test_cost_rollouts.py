@@ -15,6 +15,7 @@ from hetrl_planner.cost.rollouts import (
     OtherStepParts,
     Rollouts,
     generated,
+    most_in_flight,
     useful_seconds,
 )
 from hetrl_planner.cost.serving import Serving
@@ -161,6 +162,45 @@ def test_a_synchronous_batch_is_all_that_runs() -> None:
     work = workload(job, MODEL)
     found = generated([some_rollouts(work)], work, OtherStepParts())
     assert found.concurrency == (16,)
+
+
+@pytest.mark.parametrize(
+    ("transfer_seconds", "scoring_seconds", "left"),
+    [
+        # With η = 2 and a load of 1 s, 18 of 20 s count, and 85 % of them.
+        pytest.param(0, 0, 0.85 * 2 * 9, id="at once"),
+        pytest.param(4, 0, 0.85 * 2 * 9 - 4, id="a link shorter than a step"),
+        pytest.param(12, 0, 0.85 * 2 * 9 - 12 - 2, id="a link longer than a step"),
+        pytest.param(4, 3, 0.85 * 2 * 9 - 4 - 3, id="scores to wait for"),
+    ],
+)
+def test_useful_time_is_what_lag_and_scoring_leave_of_the_bound(
+    transfer_seconds: float, scoring_seconds: float, left: float
+) -> None:
+    work = a_workload(max_staleness=2)
+    found = useful_seconds(
+        work,
+        WeightSync(transfer_seconds=transfer_seconds, load_seconds=1),
+        window_seconds=10,
+        scoring_seconds=scoring_seconds,
+    )
+    assert found == pytest.approx(left / work.group_spread)
+
+
+@pytest.mark.parametrize(
+    ("max_staleness", "share", "batches"),
+    [
+        pytest.param(2, 0.0, 2.5, id="a batch in the making is half full"),
+        pytest.param(2, 1.0, 1.5, id="the trainer has one all the time"),
+        pytest.param(0, 1.0, 0.0, id="never less than none"),
+    ],
+)
+def test_trajectories_in_flight_are_what_other_batches_leave_of_the_bound(
+    max_staleness: int, share: float, batches: float
+) -> None:
+    work = a_workload(max_staleness=max_staleness, batch_size=64)
+    found = most_in_flight(work, training_side_share=share)
+    assert found == pytest.approx(batches * 64 / work.group_spread)
 
 
 @given(max_staleness=st.integers(1, 8), group_size=st.sampled_from([1, 4, 16]))

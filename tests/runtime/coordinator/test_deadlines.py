@@ -86,6 +86,10 @@ def test_run_that_hangs_fails_with_its_reason(
         replace(HEALTHY, inference_needed_since=950.0),
         replace(HEALTHY, inference_needed_since=950.0, inference_seen_at=100.0),
         replace(HEALTHY, inference_seen_at=100.0),
+        SignsOfLife(started_at=940.0),
+        replace(HEALTHY, trainer_seen_at=940.0),
+        replace(HEALTHY, batch_out_since=940.0),
+        replace(HEALTHY, accepted_at=940.0),
     ],
     ids=[
         "all is well",
@@ -95,6 +99,10 @@ def test_run_that_hangs_fails_with_its_reason(
         "a new plan's workers still start",
         "a plan has them again",
         "no plan has them any more",
+        "starting for as long as it may",
+        "the trainer silent for as long as it may be",
+        "a batch out for as long as it may be",
+        "no delivery for as long as there may be none",
     ],
 )
 def test_run_does_not_fail_before_its_deadline(signs: SignsOfLife) -> None:

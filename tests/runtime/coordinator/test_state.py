@@ -333,6 +333,24 @@ def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
     assert not {each.group for each in ids} & {each.group for each in lease(fresh, 8)}
 
 
+@pytest.mark.parametrize(
+    ("group", "refusal"),
+    [
+        pytest.param(11, "", id="three batches of four, each trajectory of another group"),
+        pytest.param(12, "group 12 was never leased", id="one group more"),
+    ],
+)
+def test_commit_names_groups_of_at_most_the_batches_that_the_bound_lets_in(
+    group: int, refusal: str
+) -> None:
+    """A coordinator without a journal cannot know what was leased before."""
+    state = a_state(max_staleness=1, group_size=2, batch_size=4)
+
+    done = state.commit(1, consumed=[TrajectoryId(group, 0)])
+
+    assert (done.reason if isinstance(done, CommitRefused) else "") == refusal
+
+
 def test_a_trainer_without_a_reference_gets_nothing_that_lacks_ones_words() -> None:
     state = a_state()
     unscored = lease(state, 4)
