@@ -16,6 +16,7 @@ VLLM_READY := .venv-vllm/.ready
 ORACLES_READY := .venv-oracles/.ready
 DOCS_READY := .venv-docs/.ready
 SBOM_READY := .venv-sbom/.ready
+MUTANTS_READY := .venv-mutants/.ready
 SEED ?= 1
 
 # Where the shell forbids Python to write bytecode, as in many containers, each of the hundreds of
@@ -79,6 +80,12 @@ $(SBOM_READY): requirements/sbom.txt | $(UV)
 	@echo 'setting up: .venv-sbom'
 	@[ -d .venv-sbom ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-sbom
 	@$(UV) pip sync --quiet --python .venv-sbom/bin/python --require-hashes requirements/sbom.txt
+	@touch $@
+
+$(MUTANTS_READY): requirements/mutants.txt | $(UV)
+	@echo 'setting up: .venv-mutants (cosmic-ray)'
+	@[ -d .venv-mutants ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-mutants
+	@$(UV) pip sync --quiet --python .venv-mutants/bin/python --require-hashes requirements/mutants.txt
 	@touch $@
 
 setup-vllm: $(VLLM_READY) ## Make .venv-vllm, which runs the vLLM engine on CPUs.
@@ -185,6 +192,9 @@ proof-nodes: $(READY) ## Trainers that lose their node or their Kueue admission;
 proof-walk: $(READY) ## The quick start's commands, from no cluster to a learning curve, each timed; root on Debian.
 	@$(BIN)/python -m bench.proof.walk
 
+proof-mutants: $(READY) $(MUTANTS_READY) ## 200 changed operators that quick tests must notice; half an hour, resumable. ARGS='--jobs 1'
+	@$(BIN)/python -m bench.proof.mutants $(ARGS)
+
 proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Compare steps with TRL, generation with vLLM, async with sync.
 	@$(BIN)/python -m bench.runtime
 
@@ -202,9 +212,9 @@ gpu: $(READY) ## Tests on one GPU; skipped with a message where there is none.
 	@$(BIN)/pytest -q -m gpu -rs tests
 
 clean: ## Delete what make wrote into the checkout; keep the cache.
-	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs .venv-sbom runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs .venv-sbom .venv-mutants runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
-  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-groupings proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-speed proof-wire \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-groupings proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-mutants proof-speed proof-wire \
   proof-gsm8k proof-planner gpu \
   clean

