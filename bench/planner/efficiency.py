@@ -32,7 +32,6 @@ from bench.planner.baselines.equal_shares import EqualShares
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
 from bench.planner.watched import Report, ReportingEvaluator, Watched
 from hetrl_core.fleet.snapshot import ClusterSnapshot
-from hetrl_core.job.spec import Strategy
 from hetrl_planner.hetrl.genome.groupings import groupings
 from hetrl_planner.hetrl.search.search import search
 from hetrl_planner.ilp.find import find
@@ -41,6 +40,7 @@ from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.objective import Objective
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.problem.workload import Workload
+from hetrl_planner.strategies.auto import Auto
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -113,7 +113,7 @@ def divided(trial: Trial, watch: Watch) -> None:
 def auto(trial: Trial, watch: Watch) -> None:
     """All of them, as Auto plans: phase 1, the ILP, and evolution from there."""
     objective = _objective(trial)
-    portfolio = Watched(
+    context = Watched(
         space=ours.space(trial.work, trial.fleet, limits=ours.NO_LIMITS),
         goal=Fastest(),
         seed=trial.seed,
@@ -121,7 +121,7 @@ def auto(trial: Trial, watch: Watch) -> None:
         report=_counting(objective, watch),
         evaluations=EVALUATIONS,
     )
-    portfolio.refine(Strategy.AUTO, portfolio.initial(Strategy.AUTO))
+    Auto().plan(context)
 
 
 def _baseline(which: Callable[[Run, np.random.Generator], object]) -> Search:

@@ -26,7 +26,9 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.plan_job import never
 from hetrl_planner.problem.goals import Fastest
-from hetrl_planner.strategies.auto import Portfolio
+from hetrl_planner.strategies.areal_hex import phase_1
+from hetrl_planner.strategies.context import SearchContext
+from hetrl_planner.strategies.registry import STRATEGIES
 from tests.planner.oracle.instances import TASKS, Instance, instance
 from tests.planner.oracle.optimum import EVERYTHING, Optimum, Space, disjoint
 
@@ -161,7 +163,7 @@ def _best(drawn: Instance, where: Space) -> float | None:
     return found.step_seconds if found else None
 
 
-def _portfolio(drawn: Instance, trace: Trace) -> Portfolio:
+def _context(drawn: Instance, trace: Trace) -> SearchContext:
     return Watched(
         space=space(drawn.work, drawn.snapshot, limits=NO_LIMITS),
         goal=Fastest(),
@@ -173,13 +175,13 @@ def _portfolio(drawn: Instance, trace: Trace) -> Portfolio:
 
 
 def _planned(drawn: Instance, strategy: Strategy, trace: Trace) -> float | None:
-    portfolio = _portfolio(drawn, trace)
-    found = portfolio.refine(strategy, portfolio.initial(strategy))
+    found = STRATEGIES[strategy].plan(_context(drawn, trace))
     return found.evaluation.step_seconds if found else None
 
 
 def _phase_1(drawn: Instance) -> float | None:
-    found = _portfolio(drawn, Trace()).initial(Strategy.AREAL_HEX)
+    context = _context(drawn, Trace())
+    found = phase_1(context, context.space)
     return found.evaluation.step_seconds if found else None
 
 

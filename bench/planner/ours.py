@@ -1,18 +1,16 @@
 """HetRL's planner asked for one step's work on a fleet, without a job around it."""
 
-from dataclasses import replace
-
 from bench.planner.played import job_of
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import ResourcesSpec, Strategy
-from hetrl_planner.explain.alternatives import alternatives, choices
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.phase1.iterate import Searcher, Space
-from hetrl_planner.plan_job import never, run_playoff
+from hetrl_planner.phase1.space import Space
+from hetrl_planner.plan_job import never
 from hetrl_planner.problem.goals import Fastest, Goal, Limits
 from hetrl_planner.problem.sites import sites
 from hetrl_planner.problem.workload import Workload
-from hetrl_planner.strategies.auto import Portfolio
+from hetrl_planner.strategies.context import SearchContext
+from hetrl_planner.strategies.registry import STRATEGIES
 
 NO_LIMITS = Limits(budget_dollars_per_hour=None, max_gpus=None, min_replicas=1, max_replicas=None)
 
@@ -34,20 +32,13 @@ def plan(
     limits: Limits = NO_LIMITS,
 ) -> Evaluation | None:
     """Return the plan of a strategy, ended by its work; ``None`` if nothing fits."""
-    wanted = goal or Fastest()
-    portfolio = Portfolio(
+    context = SearchContext(
         space=space(work, snapshot, limits=limits),
-        goal=wanted,
+        goal=goal or Fastest(),
         seed=seed,
         should_stop=never,
         evaluations=evaluations,
+        job=job_of(work),
     )
-    first = portfolio.initial(strategy)
-    # What `hetrl plan` compares its plan with is where its search goes on from, too.
-    others = alternatives(portfolio.space, wanted, Searcher(should_stop=never, seed=seed))
-    result = portfolio.refine(strategy, first, others=choices(others))
-    if result is None:
-        return None
-    job = job_of(work)
-    asked = replace(job, planning=replace(job.planning, strategy=strategy))
-    return run_playoff(result, portfolio, asked).evaluation
+    result = STRATEGIES[strategy].plan(context)
+    return result.evaluation if result else None

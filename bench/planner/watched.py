@@ -9,7 +9,7 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout
 from hetrl_planner.problem.workload import Workload
-from hetrl_planner.strategies.auto import Portfolio
+from hetrl_planner.strategies.context import SearchContext
 
 Report = Callable[[Evaluation | Misfit], None]
 
@@ -29,8 +29,8 @@ class ReportingEvaluator(Evaluator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watched(Portfolio):
-    """A portfolio whose evaluations are reported."""
+class Watched(SearchContext):
+    """A search whose evaluations are reported."""
 
     report: Report
 

@@ -16,7 +16,8 @@ from hetrl_planner.cost.memory import training_state_bytes
 from hetrl_planner.explain.bound import bound_on
 from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.hetrl.search.neighbours import exchanged_gpus
-from hetrl_planner.plan_job import plan, space_of
+from hetrl_planner.phase1.space import space_of
+from hetrl_planner.plan_job import plan
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.replan.improve import predict
 from hetrl_planner.replan.resize import resize_rollouts

@@ -22,7 +22,8 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Misfit
 from hetrl_planner.layout.layout import TaskLayout
 from hetrl_planner.layout.objective import Objective, Score
-from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.phase1.space import space_of
+from hetrl_planner.plan_job import never, plan
 from hetrl_planner.problem.goals import Cheapest, Fastest, Goal, Limits
 from tests.builders import a_fleet, a_job, both
 

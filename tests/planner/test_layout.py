@@ -19,8 +19,8 @@ from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, PipelineStage, TaskLayout, faults
 from hetrl_planner.layout.to_plan import replica_groups
 from hetrl_planner.phase1.iterate import Searcher
+from hetrl_planner.phase1.space import space_of
 from hetrl_planner.phase1.to_layout import layout_of
-from hetrl_planner.plan_job import space_of
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.problem.sites import sites
 from hetrl_planner.problem.workload import Workload, workload

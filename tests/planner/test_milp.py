@@ -11,10 +11,11 @@ from hetrl_core.job.algorithm import Mode
 from hetrl_core.job.spec import JobSpec
 from hetrl_planner.phase1.candidates import RolloutCandidate
 from hetrl_planner.phase1.choice import Choice, RolloutShare
-from hetrl_planner.phase1.iterate import Searcher, Space, _problems
+from hetrl_planner.phase1.iterate import Searcher, _problems
 from hetrl_planner.phase1.placement import place
 from hetrl_planner.phase1.problem import Problem, price
-from hetrl_planner.plan_job import never, space_of
+from hetrl_planner.phase1.space import Space, space_of
+from hetrl_planner.plan_job import never
 from hetrl_planner.problem.goals import Cheapest, Fastest
 from tests.builders import a_fleet, a_job, both
 

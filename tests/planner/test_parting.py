@@ -8,7 +8,7 @@ from hetrl_planner.hetrl.genome.genome import Counts, Cut, Genome
 from hetrl_planner.hetrl.genome.groupings import Grouping
 from hetrl_planner.hetrl.search.regroup import parted
 from hetrl_planner.layout.devices import Devices
-from hetrl_planner.plan_job import space_of
+from hetrl_planner.phase1.space import space_of
 from tests.builders import a_fleet, a_job
 
 GENERATES = (Task.ACTOR_GENERATION,)

@@ -1,17 +1,22 @@
 """The playoff of finalists in the simulator: the fastest one wins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hetrl_core.job.algorithm import AlgorithmSpec, Mode
-from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.job.spec import JobSpec
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.plan_job import never, plan, run_playoff, space_of
+from hetrl_planner.phase1.space import space_of
+from hetrl_planner.plan_job import never, plan
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.strategies import playoff
-from hetrl_planner.strategies.auto import Portfolio
-from hetrl_planner.strategies.playoff import fastest_simulated, step_seconds
+from hetrl_planner.strategies.auto import Auto
+from hetrl_planner.strategies.context import SearchContext
+from hetrl_planner.strategies.homogeneous import Homogeneous
+from hetrl_planner.strategies.playoff import fastest_simulated, play_off, step_seconds
 from hetrl_planner.strategies.search_result import SearchResult
 from tests.builders import a_fleet, a_job, both
 
@@ -19,8 +24,8 @@ FLEET = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="
 JOB = a_job("Qwen3-1.7B", algorithm=AlgorithmSpec(mode=Mode.ASYNC, max_staleness=1))
 
 
-def a_portfolio(job: JobSpec) -> Portfolio:
-    return Portfolio(
+def a_context(job: JobSpec) -> SearchContext:
+    return SearchContext(
         space=space_of(FLEET, job, runnable_only=False),
         goal=Fastest(),
         seed=1,
@@ -30,11 +35,11 @@ def a_portfolio(job: JobSpec) -> Portfolio:
 
 
 def finalists() -> tuple[list[Evaluation], Evaluator]:
-    portfolio = a_portfolio(JOB)
-    result = portfolio.refine(Strategy.AUTO, portfolio.initial(Strategy.AUTO))
+    context = a_context(JOB)
+    result = Auto().plan(context)
     assert result is not None
     assert result.evaluation in result.finalists
-    return list(result.finalists), portfolio.evaluator
+    return list(result.finalists), context.evaluator
 
 
 @pytest.mark.slow
@@ -73,11 +78,11 @@ def test_the_same_seed_takes_the_same_plan() -> None:
 def test_a_finalist_beyond_the_budget_is_not_taken() -> None:
     found, _ = finalists()
     fastest = min(found, key=lambda each: each.step_seconds)
-    one_kind = a_portfolio(JOB).initial(Strategy.HOMOGENEOUS)
+    one_kind = Homogeneous().plan(a_context(JOB))
     assert one_kind is not None
     affordable = one_kind.evaluation.dollars_per_hour
     assert affordable < fastest.dollars_per_hour
     job = a_job("Qwen3-1.7B", algorithm=JOB.algorithm, budget=affordable)
     result = SearchResult(evaluation=one_kind.evaluation, is_complete=True, finalists=tuple(found))
-    taken = run_playoff(result, a_portfolio(job), job).evaluation
+    taken = play_off(result, replace(a_context(job), job=job)).evaluation
     assert taken.dollars_per_hour <= affordable

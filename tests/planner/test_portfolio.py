@@ -19,7 +19,8 @@ from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.layout import Layout, PipelineStage, TaskLayout
 from hetrl_planner.layout.objective import Objective
-from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.phase1.space import space_of
+from hetrl_planner.plan_job import never, plan
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.strategies.repartition import repartition
 from tests.builders import a_fleet, a_job, both

@@ -20,7 +20,8 @@ from hetrl_planner.hetrl.search.search import search
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.objective import Objective
-from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.phase1.space import space_of
+from hetrl_planner.plan_job import never, plan
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.replan.improve import improve_rollouts, predict
 from hetrl_planner.replan.resize import resize_rollouts

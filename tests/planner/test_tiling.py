@@ -12,9 +12,10 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import faults
-from hetrl_planner.phase1.iterate import Searcher, Space
+from hetrl_planner.phase1.iterate import Searcher
+from hetrl_planner.phase1.space import Space, space_of
 from hetrl_planner.phase1.to_layout import layout_of
-from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.plan_job import never, plan
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.strategies.tiling import Tiling, laid_out, tiling_of
 from tests.builders import a_fleet, a_job, both

@@ -19,7 +19,7 @@ from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.cost.training import PROXIMAL_PASSES
 from hetrl_planner.phase1.candidates import RolloutCandidate
-from hetrl_planner.phase1.iterate import Space
+from hetrl_planner.phase1.space import Space
 from hetrl_planner.problem.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.problem.sites import Site
 from hetrl_planner.problem.workload import Workload

@@ -15,7 +15,8 @@ from hetrl_core.units import gib
 from hetrl_planner.cost.memory import overhead_bytes, training_state_bytes
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.layout.fit.splits import Split, fullest_rollout_gpu, leanest_training, splits
-from hetrl_planner.phase1.iterate import Searcher, Space
+from hetrl_planner.phase1.iterate import Searcher
+from hetrl_planner.phase1.space import Space
 from hetrl_planner.problem.goals import Cheapest, Fastest, FewestGpus, Goal
 from hetrl_planner.problem.sites import Site, without_machines
 from hetrl_planner.problem.workload import Workload
@@ -24,23 +25,15 @@ ANY_STEP_SECONDS = 1e12
 """A step longer than that of any plan: accepts whatever fits."""
 
 
-def reasons_against(
-    space: Space, job: JobSpec, goal: Goal, *, searcher: Searcher, runnable_only: bool
-) -> tuple[str, ...]:
+def reasons_against(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> tuple[str, ...]:
     """Return why no choice in the space meets the job's limits."""
     if not space.sites:
         return tuple(_nothing_eligible(job))
     reasons = []
     if not space.trainings:
-        reasons += [
-            _too_large_to_train(space, site, runnable_only=runnable_only)
-            for site in _best_site_per_kind(space)
-        ]
+        reasons += [_too_large_to_train(space, site) for site in _best_site_per_kind(space)]
     if not space.rollouts:
-        reasons += [
-            _too_large_to_generate(space, site, runnable_only=runnable_only)
-            for site in _best_site_per_kind(space)
-        ]
+        reasons += [_too_large_to_generate(space, site) for site in _best_site_per_kind(space)]
     return tuple(reasons) or tuple(_limits_that_bind(space, job, goal, searcher))
 
 
@@ -63,7 +56,7 @@ def _best_site_per_kind(space: Space) -> list[Site]:
     return list(best.values())
 
 
-def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str:
+def _too_large_to_train(space: Space, site: Site) -> str:
     work = space.work
     (whole,) = shards(
         work.architecture,
@@ -75,7 +68,7 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
     split, use = min(
         (
             (each, _fullest_gpu(site, each, work, Task.ACTOR_TRAINING))
-            for each in splits(site, work, Task.ACTOR_TRAINING, runnable_only=runnable_only)
+            for each in splits(site, work, Task.ACTOR_TRAINING, runnable_only=space.runnable_only)
         ),
         key=_least_memory,
     )
@@ -83,17 +76,17 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
     shared = f" in {num_replicas} replicas that divide all they can" if num_replicas > 1 else ""
     return (
         f"{needs} {gib(state_bytes)} of weights, gradients and optimizer state; "
-        + _largest_split(site, split, use, runnable_only=runnable_only, shared=shared)
-        + _but_splits_would_fit(space, site, Task.ACTOR_TRAINING, runnable_only=runnable_only)
+        + _largest_split(site, split, use, runnable_only=space.runnable_only, shared=shared)
+        + _but_splits_would_fit(space, site, Task.ACTOR_TRAINING)
     )
 
 
-def _too_large_to_generate(space: Space, site: Site, *, runnable_only: bool) -> str:
+def _too_large_to_generate(space: Space, site: Site) -> str:
     work = space.work
     split, use = min(
         (
             (each, _fullest_gpu(site, each, work, Task.ACTOR_GENERATION))
-            for each in splits(site, work, Task.ACTOR_GENERATION, runnable_only=runnable_only)
+            for each in splits(site, work, Task.ACTOR_GENERATION, runnable_only=space.runnable_only)
         ),
         key=_least_memory,
     )
@@ -101,8 +94,8 @@ def _too_large_to_generate(space: Space, site: Site, *, runnable_only: bool) -> 
     return (
         f"generation needs {gib(weight_bytes)} of weights and the keys and values of one "
         f"trajectory of {work.max_sample_tokens} tokens; "
-        + _largest_split(site, split, use, runnable_only=runnable_only)
-        + _but_splits_would_fit(space, site, Task.ACTOR_GENERATION, runnable_only=runnable_only)
+        + _largest_split(site, split, use, runnable_only=space.runnable_only)
+        + _but_splits_would_fit(space, site, Task.ACTOR_GENERATION)
     )
 
 
@@ -126,8 +119,8 @@ def _largest_split(
     )
 
 
-def _but_splits_would_fit(space: Space, site: Site, task: Task, *, runnable_only: bool) -> str:
-    if not runnable_only:
+def _but_splits_would_fit(space: Space, site: Site, task: Task) -> str:
+    if not space.runnable_only:
         return ""
     fitting = [
         split

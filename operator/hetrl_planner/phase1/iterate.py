@@ -11,22 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from hetrl_core.fleet.snapshot import ClusterSnapshot
-from hetrl_planner.hetrl.genome.groupings import disjoint, groupings
 from hetrl_planner.phase1 import milp
 from hetrl_planner.phase1.candidates import (
     RolloutCandidate,
     TrainingCandidate,
-    rollout_candidates,
-    training_candidates,
     weights_between,
 )
 from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.phase1.milp import Solution
 from hetrl_planner.phase1.problem import Problem, most_samples_per_second, price
-from hetrl_planner.problem.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
-from hetrl_planner.problem.sites import Site
-from hetrl_planner.problem.workload import Workload
+from hetrl_planner.phase1.space import Space
+from hetrl_planner.problem.fleet_size import MostGpus
+from hetrl_planner.problem.goals import Cheapest, Fastest, FewestGpus, Goal
 
 MAX_ROUNDS = 6
 WORTH_ANOTHER_ROUND = 1e-3
@@ -36,83 +32,14 @@ COST_ROUNDS = 3
 """Most solutions for a smaller price."""
 
 HASTENING_ROUNDS = 2
-"""Most solutions for a shorter step. Ours."""
-
-MOST_HASTENED_GPUS = 8
-"""On larger fleets evolution uses the time better. Ours."""
+"""Most solutions for a shorter step on small fleets; on larger ones evolution uses the time better.
+Ours."""
 
 ALIKE = 1.05
 """Ratio of training times up to which one represents the other."""
 
 COST_TOLERANCE = 2e-3
 """Factor by which a step may be longer for a smaller price if the goal is short steps."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """Everything to choose from, in all regions."""
-
-    work: Workload
-    snapshot: ClusterSnapshot
-    sites: tuple[Site, ...]
-    rollouts: tuple[RolloutCandidate, ...]
-    trainings: tuple[TrainingCandidate, ...]
-    limits: Limits
-    runnable_only: bool = False
-    """Whether plans that this release cannot run are left out."""
-
-    @staticmethod
-    def of(
-        work: Workload,
-        snapshot: ClusterSnapshot,
-        here: Sequence[Site],
-        limits: Limits,
-        *,
-        runnable_only: bool,
-    ) -> "Space":
-        """Return every candidate of some sites."""
-        number_is_free = limits.max_replicas is None and limits.min_replicas == 1
-        return Space(
-            work=work,
-            snapshot=snapshot,
-            sites=tuple(here),
-            rollouts=tuple(
-                candidate
-                for site in here
-                for candidate in rollout_candidates(
-                    site, work, snapshot, runnable_only=runnable_only, merge=number_is_free
-                )
-            ),
-            trainings=tuple(
-                candidate
-                for site in here
-                for candidate in training_candidates(
-                    site, work, snapshot, runnable_only=runnable_only
-                )
-            ),
-            limits=limits,
-            runnable_only=runnable_only,
-        )
-
-    @property
-    def has_choices(self) -> bool:
-        """Whether phase 1's choices are plans: all tasks but generation share GPUs in them."""
-        tasks = self.work.tasks
-        return disjoint(tasks) in groupings(tasks, runnable_only=self.runnable_only)
-
-    def only(self, *, kind: str | None = None, training_kind: str | None = None) -> "Space":
-        """Return the part that uses one GPU kind, or that trains on one."""
-        return replace(
-            self,
-            sites=tuple(each for each in self.sites if kind in {None, each.kind.name}),
-            rollouts=tuple(each for each in self.rollouts if kind in {None, each.site.kind.name}),
-            trainings=tuple(
-                each
-                for each in self.trainings
-                if kind in {None, each.site.kind.name}
-                and training_kind in {None, each.site.kind.name}
-            ),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +130,7 @@ class Searcher:
         required step.
         """
         num_gpus = sum(site.num_gpus for site in problem.sites)
-        if problem.work.is_synchronous or num_gpus > MOST_HASTENED_GPUS:
+        if problem.work.is_synchronous or num_gpus > MostGpus.SMALL:
             return found
         budget = problem.limits.budget_dollars_per_hour
         part = 1 / 2

@@ -15,8 +15,7 @@ from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, PipelineStage, ReplicaLayout, TaskLayout
 from hetrl_planner.layout.objective import Objective, Score
 from hetrl_planner.layout.to_plan import prediction
-from hetrl_planner.phase1.iterate import Space
-from hetrl_planner.plan_job import space_of
+from hetrl_planner.phase1.space import Space, space_of
 from hetrl_planner.problem.goals import goal_of
 
 Rollouts = tuple[ReplicaGroup, ...]

@@ -25,11 +25,33 @@ from hetrl_planner.partition.find import find_partition
 from hetrl_planner.partition.graph import DeviceGraph, Labels
 from hetrl_planner.partition.network import PipelineNetworkCost
 from hetrl_planner.partition.shape import Partition, Shape
+from hetrl_planner.strategies.context import SearchContext
+from hetrl_planner.strategies.evolution import effort
+from hetrl_planner.strategies.search_result import SearchResult
 
 MAX_DEVICES = 128
 """Tensor-parallel groups up to which a graph is partitioned. Ours."""
 
+PHASE_2_SHARE = 0.1
+"""Share of evolution's evaluations for phase 2, which only moves phase 1's choice."""
+
 Block = tuple[int, ...]
+
+
+def on_better_links(context: SearchContext, found: SearchResult | None) -> SearchResult | None:
+    """Return a result with its layout moved, unless time is up."""
+    if found is None or context.should_stop():
+        return found
+    moved = repartition(
+        found.evaluation,
+        context.evaluator,
+        context.objective,
+        evaluations=int(PHASE_2_SHARE * effort(context, 1)),
+        rng=np.random.default_rng(context.seed),
+        should_stop=context.should_stop,
+        runnable_only=context.space.runnable_only,
+    )
+    return replace(found, evaluation=moved, finalists=(moved, *found.finalists))
 
 
 def repartition(

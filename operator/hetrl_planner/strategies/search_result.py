@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.objective import Objective
+from hetrl_planner.phase1.alternatives import Alternative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,9 @@ class SearchResult:
 
     others: tuple[Genome, ...] = ()
     """Worse layouts from which evolution may reach better ones."""
+
+    alternatives: tuple[Alternative, ...] = ()
+    """The best choices with fewer kinds of GPUs, if they were compared."""
 
 
 def better(

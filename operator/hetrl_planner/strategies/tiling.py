@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import Layout, PipelineStage, ReplicaLayout, TaskLayout
-from hetrl_planner.phase1.iterate import Space
+from hetrl_planner.phase1.space import Space
+from hetrl_planner.problem.fleet_size import MostGpus
 from hetrl_planner.problem.sites import Site
-
-TILE_GPUS = 64
-"""GPUs of a tile, about. Ours: fleets up to this size are searched whole."""
 
 NEAR = range(-4, 9)
 """Numbers of copies that are tried, from the one that gives tiles of just that size."""
@@ -36,7 +34,7 @@ def tiling_of(space: Space) -> Tiling | None:
     num_gpus = sum(site.num_gpus for site in space.sites)
     if space.limits.max_replicas is not None or space.limits.min_replicas > 1:
         return None
-    about = round(num_gpus / TILE_GPUS)
+    about = round(num_gpus / MostGpus.WHOLE)
     tried = [
         (_left_over(space, copies), abs(copies - about), copies)
         for copies in (about + more for more in NEAR)

@@ -12,7 +12,7 @@ from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 from hetrl_planner.explain.bound import bound_on
-from hetrl_planner.plan_job import space_of
+from hetrl_planner.phase1.space import space_of
 from hetrl_planner.problem.goals import goal_of
 
 WORTH_SAYING = 5e-4

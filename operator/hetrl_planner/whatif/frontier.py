@@ -7,7 +7,8 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, MaximiseThroughput
 from hetrl_core.plan.plan import Infeasible, Outcome, Plan
 from hetrl_planner.phase1.iterate import Searcher
-from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.phase1.space import space_of
+from hetrl_planner.plan_job import never, plan
 from hetrl_planner.problem.goals import Cheapest
 
 ANY_STEP_SECONDS = 1e12

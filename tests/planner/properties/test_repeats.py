@@ -21,7 +21,7 @@ from hetrl_planner.hetrl.genome.groupings import groupings
 from hetrl_planner.hetrl.search.neighbours import Neighbours
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.plan_job import space_of
+from hetrl_planner.phase1.space import space_of
 from tests.builders import a_fleet, both
 from tests.planner.properties.cases import EVALUATIONS, PlanCase, small
 
