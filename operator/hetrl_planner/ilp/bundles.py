@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from hetrl_planner.hetrl.genome.packing import MOST_FLEET_GPUS
 from hetrl_planner.layout.devices import Devices
+from hetrl_planner.problem.fleet_size import MostGpus
 
 MOST_BUNDLES = 256
 """The most bundles; columns are priced for each of them. Ours."""
@@ -40,7 +40,7 @@ class Supply:
 
 def supplies(devices: Devices) -> tuple[Supply, ...]:
     """Return the supplies, in steps that leave no more than ``MOST_BUNDLES``."""
-    if devices.num_gpus <= MOST_FLEET_GPUS:
+    if devices.num_gpus <= MostGpus.SMALL:
         return tuple(
             Supply(machines=(machine,), gpus_per_unit=1, most_units=size)
             for machine, size in enumerate(devices.machine_sizes)

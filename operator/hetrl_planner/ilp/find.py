@@ -14,13 +14,13 @@ from math import inf
 
 from hetrl_planner.hetrl.genome.decode import Decoder
 from hetrl_planner.hetrl.genome.genome import Genome
-from hetrl_planner.hetrl.genome.packing import MOST_FLEET_GPUS
 from hetrl_planner.ilp.bundles import Bundle
 from hetrl_planner.ilp.columns import PHASES, Column, ColumnPricer, unbeaten
 from hetrl_planner.ilp.program import Program
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.objective import Objective, Score
+from hetrl_planner.problem.fleet_size import MostGpus
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.problem.workload import ON_TIME
 
@@ -73,7 +73,7 @@ def find(
     With these the search only needs a start, and leaves out groups that hardly lead to one.
     """
     decoder = Decoder(evaluator, runnable_only=runnable_only)
-    is_large = evaluator.devices.num_gpus > MOST_FLEET_GPUS
+    is_large = evaluator.devices.num_gpus > MostGpus.SMALL
     pricing = ColumnPricer(evaluator=evaluator, decoder=decoder)
     takes_turns = evaluator.work.is_synchronous and len(pricing.bundles) == 1
     search = _Search(

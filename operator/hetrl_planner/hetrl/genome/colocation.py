@@ -15,12 +15,10 @@ from hetrl_planner.layout.evaluation import Misfit
 from hetrl_planner.layout.fit.fitting import ALL_MODES
 from hetrl_planner.layout.fit.ranked import Split
 from hetrl_planner.layout.layout import TaskLayout
-
-FEW_GPUS = 8
-"""GPUs up to which every cut is priced each time. Ours."""
+from hetrl_planner.problem.fleet_size import MostGpus
 
 PROMISING = 5
-"""Cuts remembered for more GPUs. Ours."""
+"""Cuts remembered for large groups; in small ones every cut is priced each time. Ours."""
 
 Group = tuple[TaskLayout, ...]
 
@@ -73,7 +71,7 @@ class Colocation:
             if seconds and not isinstance(seconds, Misfit):
                 timed.append((sum(seconds.values()), number, (sites, cut)))
         timed.sort(key=lambda each: each[:2])
-        if owned.num_gpus > FEW_GPUS and timed:
+        if owned.num_gpus > MostGpus.SMALL and timed:
             best = [choice for *_, choice in timed[:PROMISING]]
             self._promising.setdefault(self._likeness(tasks, owned), best)
         return timed[0][-1] if timed else None

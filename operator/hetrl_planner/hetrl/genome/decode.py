@@ -12,7 +12,7 @@ from hetrl_core.task import SCORING_TASKS, TRAINING_TASKS, Task, programs_of
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned, Room, only_on, some_of
 from hetrl_planner.hetrl.genome.colocation import TRAINED, Colocation, cut_as
 from hetrl_planner.hetrl.genome.genome import Cut, Genome
-from hetrl_planner.hetrl.genome.packing import MOST_GPUS, GroupPacker
+from hetrl_planner.hetrl.genome.packing import GroupPacker
 from hetrl_planner.hetrl.genome.screen import Screen
 from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.hetrl.genome.ways import Ways
@@ -21,6 +21,7 @@ from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.fit.ranked import Split
 from hetrl_planner.layout.fit.splits import DIVIDED_MODES
 from hetrl_planner.layout.layout import Layout, TaskLayout
+from hetrl_planner.problem.fleet_size import MostGpus
 
 ROOM = (
     Task.ACTOR_TRAINING,
@@ -33,11 +34,8 @@ ROOM = (
 """Tasks in the order in which they are given room: generation caches in what is left."""
 
 
-FEW_GPUS = 8
-"""GPUs up to which every shape is timed each time. Ours."""
-
 PROMISING_SHAPES = 5
-"""Shapes remembered for more GPUs. Ours."""
+"""Shapes remembered for large groups; in small ones every shape is timed each time. Ours."""
 
 PROMISING_SITES = 3
 """Sets of sites remembered for them. Ours."""
@@ -84,7 +82,7 @@ class Decoder:
 
     def _is_packable(self, tasks: Sequence[Task], owned: Owned) -> bool:
         is_alike = self.fitting.runnable_only and len(tasks) > 1
-        return self.screen.packs and owned.num_gpus <= MOST_GPUS and not is_alike
+        return self.screen.packs and owned.num_gpus <= MostGpus.PACKED_GROUP and not is_alike
 
     def deciding(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Return the tasks of a group for which a genome may choose something.
@@ -282,7 +280,7 @@ class Decoder:
                 break
             found.append((*self._search_cuts(here, room), choices[number]))
             found.sort(key=lambda each: each[0])
-        if found and found[0][1] and owned.num_gpus > FEW_GPUS:
+        if found and found[0][1] and owned.num_gpus > MostGpus.SMALL:
             best = [some for _, _, some in found[:PROMISING_SITES]]
             self._promising_sites.setdefault(likeness, best)
         return found[0] if found else None
@@ -321,7 +319,7 @@ class Decoder:
         if not timed:
             return inf, None
         timed.sort(key=lambda each: each[0])
-        if owned.num_gpus > FEW_GPUS:
+        if owned.num_gpus > MostGpus.SMALL:
             best = [(cut.tensor, cut.num_stages, cut.is_striped) for _, cut in timed]
             self._promising.setdefault(self._likeness(owned), frozenset(best[:PROMISING_SHAPES]))
         return timed[0]

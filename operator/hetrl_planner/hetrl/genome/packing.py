@@ -17,12 +17,6 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.weights import WeightPaths
 
-MOST_GPUS = 5
-"""Most GPUs of a packed group: the ways of a task grow about fivefold with each. Ours."""
-
-MOST_FLEET_GPUS = 8
-"""Most GPUs of a fleet with packed groups: larger ones have GPUs to spare. Ours."""
-
 MAX_VISITED_WAYS = 3_000
 """Ways that each pass tries, after which the best so far is taken."""
 

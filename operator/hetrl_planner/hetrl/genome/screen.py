@@ -9,8 +9,8 @@ from itertools import chain
 
 from hetrl_core.task import SCORING_TASKS, Task
 from hetrl_planner.hetrl.genome.genome import Genome
-from hetrl_planner.hetrl.genome.packing import MOST_FLEET_GPUS, MOST_GPUS
 from hetrl_planner.layout.fit.fitting import SplitFitter
+from hetrl_planner.problem.fleet_size import MostGpus
 
 
 class Screen:
@@ -20,7 +20,7 @@ class Screen:
         self._least_bytes = {task: fitting.least_bytes(task) for task in fitting.work.tasks}
         devices = fitting.devices
         self._usable_bytes = [devices.usable_bytes[site] for site in devices.machine_sites]
-        self.packs = devices.num_gpus <= MOST_FLEET_GPUS and not (
+        self.packs = devices.num_gpus <= MostGpus.SMALL and not (
             fitting.runnable_only and len(fitting.work.training_side) > 1
         )
         """Whether the fleet's groups may be packed. The other tasks of a trainer's processes are
@@ -43,7 +43,7 @@ class Screen:
             return genome
         if not self.packs:
             return replace(genome, is_packed=False)
-        if max(map(sum, zip(*genome.counts, strict=True))) > MOST_GPUS:
+        if max(map(sum, zip(*genome.counts, strict=True))) > MostGpus.PACKED_GROUP:
             return genome
         groups = _relabelled(genome)
         first = {group[0]: number for number, group in enumerate(groups)}

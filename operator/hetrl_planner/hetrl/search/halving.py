@@ -20,6 +20,7 @@ from hetrl_planner.hetrl.search.evolution import Asked, Guide, Population, evolv
 from hetrl_planner.hetrl.search.neighbours import Neighbours
 from hetrl_planner.hetrl.search.starts import SPREAD, Starts
 from hetrl_planner.hetrl.search.variation import Variation
+from hetrl_planner.problem.fleet_size import MostGpus
 
 START_SHARE = 0.1
 """Share of the budget for first genomes: level-2 arms, divided among the groupings."""
@@ -53,9 +54,6 @@ DESCENT_SHARE = 0.4
 DESCENTS = 16
 """Groupings from whose best genomes descents start, as long as the budget lasts."""
 
-MAX_DESCENT_GPUS = 32
-"""On larger fleets a genome has too many neighbours to list them all."""
-
 
 @dataclass(slots=True)
 class Arm:
@@ -84,7 +82,7 @@ class SuccessiveHalving:
     def search(self, *, evaluations: int) -> Asked:
         """Propose genomes until the budget is spent; none if no grouping has enough GPUs."""
         kept = 0
-        if self.variation.num_gpus <= MAX_DESCENT_GPUS:
+        if self.variation.num_gpus <= MostGpus.LISTED:
             kept = int(evaluations * DESCENT_SHARE)
             evaluations -= kept
         arms = [Arm(grouping=grouping, populations=[]) for grouping in self._possible]
