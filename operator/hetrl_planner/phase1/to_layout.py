@@ -13,7 +13,7 @@ from hetrl_planner.phase1.placement import place
 def layout_of(choice: Choice, devices: Devices) -> Layout:
     """Return a choice on concrete GPUs, assigned in order on each machine."""
     training, *rollouts = place(choice)
-    counter = _Counter(devices)
+    counter = GpuCounter(devices)
     trained = counter.replicas([training])
     return Layout(
         (
@@ -26,7 +26,7 @@ def layout_of(choice: Choice, devices: Devices) -> Layout:
     )
 
 
-class _Counter:
+class GpuCounter:
     """An assignment of each machine's GPUs in order."""
 
     def __init__(self, devices: Devices) -> None:

@@ -5,6 +5,8 @@ gains. A new plan may be better than the result, but would move the trainers.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import takewhile
+from operator import itemgetter
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
@@ -12,8 +14,8 @@ from hetrl_core.plan.plan import Plan, Prediction
 from hetrl_planner.layout.objective import Score
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.plan_job import never
-from hetrl_planner.replan.moves import larger, num_replicas, repaired, smaller
-from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, is_split_differently, sides
+from hetrl_planner.replan.moves import larger, num_replicas, rollouts_beside, smaller
+from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, is_split_differently
 
 MOST_STEPS = 32
 """Each at least doubles or halves something, or is one of a few last ones. Ours."""
@@ -41,14 +43,11 @@ def improve_rollouts(
         The plan, possibly the current one; None if trainers and inference workers cannot stay
         or no rollouts fit beside them.
     """
-    parted = sides(plan)
-    if parted is None:
+    beside = rollouts_beside(plan, snapshot, job)
+    if beside is None:
         return None
-    staying, rollouts = parted
-    pricer = RolloutPricer.of(staying, snapshot, job)
-    if any(left < 0 for left in pricer.free(()).values()):
-        return None
-    found = _hill_climb(pricer, repaired(pricer, rollouts), should_stop)
+    pricer, rollouts = beside
+    found = _hill_climb(pricer, rollouts, should_stop)
     return pricer.plan(plan, found) if found else None
 
 
@@ -61,7 +60,7 @@ def predict(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Prediction |
     if is_split_differently(plan):
         return None
     pricer = RolloutPricer.of(plan.groups, snapshot, job)
-    if any(left < 0 for left in pricer.free(()).values()):
+    if not pricer.fits:
         return None
     found = pricer.whole()
     return prediction(found, pricer.space.work) if found else None
@@ -72,14 +71,12 @@ def _hill_climb(
 ) -> Rollouts:
     best = pricer.score(rollouts)
     for _ in range(MOST_STEPS):
-        scored = []
-        for order, way in enumerate(_ways(pricer, rollouts)):
-            if should_stop():
-                return rollouts
-            scored.append((pricer.score(way), order, way))
-        if not scored or not _is_better(min(scored)[0], best):
+        ways = takewhile(lambda _: not should_stop(), _ways(pricer, rollouts))
+        scored = ((pricer.score(each), each) for each in ways)
+        score, way = min(scored, key=itemgetter(0), default=(best, rollouts))
+        if should_stop() or not _is_better(score, best):
             return rollouts
-        best, _, rollouts = min(scored)
+        best, rollouts = score, way
     return rollouts
 
 

@@ -8,9 +8,26 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hetrl_core.plan.plan import Replica, ReplicaGroup, Share
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
-from hetrl_planner.replan.pricing import RolloutPricer, Rollouts
+from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, sides
+
+
+def rollouts_beside(
+    plan: Plan, snapshot: ClusterSnapshot, job: JobSpec
+) -> tuple[RolloutPricer, Rollouts] | None:
+    """Return a plan's rollouts, repaired, and the pricer of changes to them.
+
+    None if trainers and inference workers cannot stay.
+    """
+    parted = sides(plan)
+    if parted is None:
+        return None
+    staying, rollouts = parted
+    pricer = RolloutPricer.of(staying, snapshot, job)
+    return (pricer, repaired(pricer, rollouts)) if pricer.fits else None
 
 
 def num_replicas(rollouts: Rollouts) -> int:

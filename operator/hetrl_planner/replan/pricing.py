@@ -7,15 +7,16 @@ from functools import cached_property
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
-from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup
+from hetrl_core.plan.plan import Plan, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
-from hetrl_planner.layout.layout import Layout, PipelineStage, ReplicaLayout, TaskLayout
+from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.objective import Objective, Score
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.phase1.space import Space, space_of
+from hetrl_planner.phase1.to_layout import GpuCounter
 from hetrl_planner.problem.goals import goal_of
 
 Rollouts = tuple[ReplicaGroup, ...]
@@ -83,6 +84,11 @@ class RolloutPricer:
                 for share in replica.shares:
                     free[share.machine] -= share.num_gpus
         return free
+
+    @property
+    def fits(self) -> bool:
+        """Whether the machines have the GPUs of the groups that stay."""
+        return min(self.free(()).values(), default=0) >= 0
 
     def score(self, rollouts: Rollouts) -> Score:
         """Return the score of rollouts; smaller is better."""
@@ -156,34 +162,17 @@ class RolloutPricer:
         return tuple(described)
 
     def _layout(self, rollouts: Rollouts) -> Layout:
-        devices = self.evaluator.devices
-        counter = dict(zip(devices.machine_names, devices.first_gpus, strict=False))
+        counter = GpuCounter(self.evaluator.devices)
         by_tasks: dict[tuple[Task, ...], list[ReplicaGroup]] = defaultdict(list)
         for group in (*self.staying, *rollouts):
             by_tasks[group.tasks].append(group)
         return Layout(tuple(_laid(alike, counter) for alike in by_tasks.values()))
 
 
-def _laid(alike: Sequence[ReplicaGroup], counter: dict[str, int]) -> tuple[TaskLayout, ...]:
+def _laid(alike: Sequence[ReplicaGroup], counter: GpuCounter) -> tuple[TaskLayout, ...]:
     """Return the tasks of groups with equal tasks, on the next GPUs of their machines."""
     tasks, mode = alike[0].tasks, alike[0].training_mode
-    replicas = tuple(
-        _stages(group, replica, counter) for group in alike for replica in group.replicas
-    )
+    replicas = counter.replicas(alike)
     return tuple(
         TaskLayout(task, replicas, mode if task in TRAINING_TASKS else None) for task in tasks
-    )
-
-
-def _stages(group: ReplicaGroup, replica: Replica, counter: dict[str, int]) -> ReplicaLayout:
-    """Assign the next GPUs of each machine, and cut them into stages."""
-    gpus: list[int] = []
-    for share in replica.shares:
-        first = counter[share.machine]
-        counter[share.machine] = first + share.num_gpus
-        gpus += range(first, first + share.num_gpus)
-    tensor = group.parallelism.tensor
-    return tuple(
-        PipelineStage(tuple(gpus[number * tensor : (number + 1) * tensor]), layers)
-        for number, layers in enumerate(group.parallelism.stage_layers)
     )

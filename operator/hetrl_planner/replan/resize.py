@@ -11,9 +11,10 @@ from dataclasses import replace
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
+from hetrl_core.task import Task
 from hetrl_planner.plan_job import never
-from hetrl_planner.replan.moves import larger, num_replicas, repaired, smaller
-from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, sides
+from hetrl_planner.replan.moves import larger, num_replicas, rollouts_beside, smaller
+from hetrl_planner.replan.pricing import RolloutPricer, Rollouts
 
 STEPS = 8
 """Steps in which the number changes; each one prices every possible change. Ours."""
@@ -38,13 +39,12 @@ def resize_rollouts(
         The plan; None if trainers and inference workers cannot stay, or the rollouts do not
         fit beside them.
     """
-    parted = sides(plan)
-    if parted is None:
-        return None
-    staying, rollouts = parted
-    target = _target(job, num_replicas(rollouts))
+    target = _target(job, num_replicas(plan.groups_with(Task.ACTOR_GENERATION)))
     asked = replace(job, rollout=replace(job.rollout, replicas=target))
-    pricer = RolloutPricer.of(staying, snapshot, asked)
+    beside = rollouts_beside(plan, snapshot, asked)
+    if beside is None:
+        return None
+    pricer, rollouts = beside
     found = _resized(pricer, rollouts, target, should_stop)
     return pricer.plan(plan, found) if found else None
 
@@ -60,21 +60,17 @@ def _resized(
     pricer: RolloutPricer, rollouts: Rollouts, target: int, should_stop: Callable[[], bool]
 ) -> Rollouts | None:
     """Return the rollouts with the target number of replicas; None if they do not fit."""
-    if any(number < 0 for number in pricer.free(()).values()):
-        return None
-    found = repaired(pricer, rollouts)
+    found = rollouts
     difference = target - num_replicas(found)
     at_once = max(1, abs(difference) // STEPS)
     while (difference := target - num_replicas(found)) and not should_stop():
         number = min(at_once, abs(difference))
         ways = larger(pricer, found, number) if difference > 0 else smaller(found, number)
-        scored = [
-            (pricer.score_of_any_number(each), order, each) for order, each in enumerate(ways)
-        ]
-        if not scored and number > 1:
+        best = min(ways, key=pricer.score_of_any_number, default=None)
+        if best is not None:
+            found = best
+        elif number > 1:
             at_once = 1
-            continue
-        if not scored:
+        else:
             return None
-        found = min(scored)[2]
     return found if num_replicas(found) == target else None
