@@ -17,12 +17,9 @@ from hetrl_planner.cost.shard import shards
 from hetrl_planner.layout.fit.splits import Split, fullest_rollout_gpu, leanest_training, splits
 from hetrl_planner.phase1.iterate import Searcher
 from hetrl_planner.phase1.space import Space
-from hetrl_planner.problem.goals import Cheapest, Fastest, FewestGpus, Goal
+from hetrl_planner.problem.goals import ANY_STEP_SECONDS, Cheapest, Fastest, FewestGpus, Goal
 from hetrl_planner.problem.sites import Site, without_machines
 from hetrl_planner.problem.workload import Workload
-
-ANY_STEP_SECONDS = 1e12
-"""A step longer than that of any plan: accepts whatever fits."""
 
 
 def reasons_against(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> tuple[str, ...]:

@@ -9,6 +9,10 @@ DOLLARS_PER_GPU = 0.01
 where GPUs cost nothing."""
 
 
+ANY_STEP_SECONDS = 1e12
+"""A step longer than that of any plan: the cheapest plan, or the smallest, at any pace."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits that a plan may not exceed. ``None``: no limit."""

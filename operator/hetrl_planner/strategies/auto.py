@@ -19,7 +19,7 @@ from hetrl_planner.strategies.ilp import divide_machines
 from hetrl_planner.strategies.playoff import play_off
 from hetrl_planner.strategies.repartition import on_better_links
 from hetrl_planner.strategies.search_result import SearchResult, better
-from hetrl_planner.strategies.tiles import tiled
+from hetrl_planner.strategies.tiling import tiled
 
 UNPROMISING_SHARE = 0.2
 """Share of evolution's evaluations if neither the ILP nor phase 1 found anything on more than a few

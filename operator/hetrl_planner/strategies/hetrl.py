@@ -3,7 +3,7 @@
 from hetrl_planner.strategies.context import SearchContext
 from hetrl_planner.strategies.evolution import evolve_all
 from hetrl_planner.strategies.search_result import SearchResult
-from hetrl_planner.strategies.tiles import tiled
+from hetrl_planner.strategies.tiling import tiled
 
 
 class Hetrl:

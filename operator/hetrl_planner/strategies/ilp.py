@@ -3,7 +3,7 @@
 from hetrl_planner.ilp.find import find
 from hetrl_planner.strategies.context import SearchContext
 from hetrl_planner.strategies.search_result import SearchResult, better
-from hetrl_planner.strategies.tiles import tiled
+from hetrl_planner.strategies.tiling import tiled
 
 REGIONS_OF_A_START = 2
 """Regions of a group in initial results; evolution finds wider groups. Ours."""

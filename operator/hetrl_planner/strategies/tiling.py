@@ -8,10 +8,14 @@ copies and find plans that are no copies.
 from dataclasses import dataclass, replace
 
 from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import Layout, PipelineStage, ReplicaLayout, TaskLayout
 from hetrl_planner.phase1.space import Space
 from hetrl_planner.problem.fleet_size import MostGpus
 from hetrl_planner.problem.sites import Site
+from hetrl_planner.strategies.context import SearchContext
+from hetrl_planner.strategies.search_result import SearchResult
+from hetrl_planner.strategies.strategy import SearchStrategy
 
 NEAR = range(-4, 9)
 """Numbers of copies that are tried, from the one that gives tiles of just that size."""
@@ -23,6 +27,29 @@ class Tiling:
 
     tile: Space
     copies: int
+
+
+def tiled(
+    strategy: SearchStrategy, context: SearchContext, first: SearchResult | None
+) -> SearchResult | None:
+    """Return the better of a result and copies of a strategy's plan for one tile."""
+    if not context.is_large or context.evaluations == 0 or context.should_stop():
+        return first
+    tiling = tiling_of(context.space)
+    if tiling is None:
+        return first
+    found = strategy.plan(replace(context, space=tiling.tile, job=None))
+    if found is None:
+        return first
+    layout = laid_out(found.evaluation.layout, tiling, context.space)
+    evaluation = context.evaluator.evaluate(layout)
+    if not isinstance(evaluation, Evaluation):
+        return first
+    if first is None:
+        return replace(found, evaluation=evaluation, finalists=(), others=())
+    score = context.objective.score
+    is_better = score(evaluation) < score(first.evaluation)
+    return replace(first, evaluation=evaluation) if is_better else first
 
 
 def tiling_of(space: Space) -> Tiling | None:

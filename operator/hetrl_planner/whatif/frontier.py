@@ -9,10 +9,7 @@ from hetrl_core.plan.plan import Infeasible, Outcome, Plan
 from hetrl_planner.phase1.iterate import Searcher
 from hetrl_planner.phase1.space import space_of
 from hetrl_planner.plan_job import never, plan
-from hetrl_planner.problem.goals import Cheapest
-
-ANY_STEP_SECONDS = 1e12
-"""A step longer than that of any plan: yields the cheapest plan."""
+from hetrl_planner.problem.goals import ANY_STEP_SECONDS, Cheapest
 
 
 def frontier(
