@@ -27,6 +27,7 @@ from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.replicas import ReplicaKey
 from hetrl_planner.layout.task_costs import GroupFootprints
+from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
 
 
@@ -104,14 +105,11 @@ class EqualShares(Evaluator):
         cost = _equal_cost(time.total_seconds, len(keys), self.work.batch_size, time.binding)
         return replace(cost, proximal_seconds=time.proximal_seconds)
 
+    @cached_method
     def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:
-        known = self._scored.get(keys)
-        if known is None:
-            sequences = ceil(self.work.batch_size / len(keys))
-            seconds = max(self._replicas.scoring(key).seconds(sequences) for key in set(keys))
-            known = _equal_cost(seconds, len(keys), self.work.batch_size, "compute")
-            self._scored[keys] = known
-        return known
+        sequences = ceil(self.work.batch_size / len(keys))
+        seconds = max(self._replicas.scoring(key).seconds(sequences) for key in set(keys))
+        return _equal_cost(seconds, len(keys), self.work.batch_size, "compute")
 
     def _generate(
         self,

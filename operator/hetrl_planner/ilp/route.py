@@ -9,6 +9,7 @@ from itertools import pairwise, permutations
 from hetrl_planner.cost.inference import hidden_bytes
 from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.layout.devices import MAX_EXACT_REGIONS, Devices
+from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
 
 
@@ -18,16 +19,17 @@ class Routes:
     def __init__(self, work: Workload, devices: Devices) -> None:
         self._bytes = hidden_bytes(work)
         self._devices = devices
-        self._known: dict[frozenset[str], tuple[str, ...]] = {}
 
     def through(self, machines: Iterable[int]) -> list[int]:
         """Return machines in the order of the way whose hops are shortest."""
         here = list(machines)
         regions = frozenset(self._devices.region(machine) for machine in here)
-        if regions not in self._known:
-            self._known[regions] = min(self._ways(sorted(regions)), key=self._hops)
-        place = {region: number for number, region in enumerate(self._known[regions])}
+        place = {region: number for number, region in enumerate(self._shortest(regions))}
         return sorted(here, key=lambda machine: place[self._devices.region(machine)])
+
+    @cached_method
+    def _shortest(self, regions: frozenset[str]) -> tuple[str, ...]:
+        return min(self._ways(sorted(regions)), key=self._hops)
 
     def _ways(self, regions: Sequence[str]) -> Iterable[tuple[str, ...]]:
         if len(regions) > MAX_EXACT_REGIONS:

@@ -6,12 +6,13 @@ tuples of small integers. Sites come from ``sites``.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise, permutations
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Machine
 from hetrl_planner.cost.memory import overhead_bytes
 from hetrl_planner.cost.network import Channel, between_machines, inside_machine
+from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.sites import Site
 
 MAX_EXACT_REGIONS = 7
@@ -111,13 +112,10 @@ class Devices:
     def _inside(self) -> tuple[Channel, ...]:
         return tuple(inside_machine(site.kind) for site in self.sites)
 
+    @cached_method
     def between(self, source: str, target: str) -> Channel:
         """Return the way between two machines of these regions."""
-        return self._between(source, target)
-
-    @cached_property
-    def _between(self) -> "_Wires":
-        return _Wires(self.snapshot)
+        return between_machines(self.snapshot, source, target)
 
     def ring(self, machines: Iterable[int]) -> Channel:
         """Return the slowest wire of the best ring through machines, several or one."""
@@ -125,41 +123,13 @@ class Devices:
         if len(members) == 1:
             return self.inside(self.machine_sites[members[0]])
         regions = tuple(sorted({self.region(machine) for machine in members}))
-        return self._rings(regions)
+        return self._ring_through(regions)
 
-    @cached_property
-    def _rings(self) -> "_Rings":
-        return _Rings(self._between)
-
-
-class _Wires:
-    """Channels between regions, made once."""
-
-    def __init__(self, snapshot: ClusterSnapshot) -> None:
-        self._channel = lru_cache(maxsize=None)(
-            lambda source, target: between_machines(snapshot, source, target)
-        )
-
-    def __call__(self, source: str, target: str) -> Channel:
-        return self._channel(source, target)
-
-
-class _Rings:
-    """The slowest wire of the best ring through regions, found once for each set of them."""
-
-    def __init__(self, wires: _Wires) -> None:
-        self._wires = wires
-        self._found: dict[tuple[str, ...], Channel] = {}
-
-    def __call__(self, regions: tuple[str, ...]) -> Channel:
-        if regions not in self._found:
-            self._found[regions] = self._best(regions)
-        return self._found[regions]
-
-    def _best(self, regions: tuple[str, ...]) -> Channel:
+    @cached_method
+    def _ring_through(self, regions: tuple[str, ...]) -> Channel:
         first, *others = regions
         if not others:
-            return self._wires(first, first)
+            return self.between(first, first)
         orders: Iterable[tuple[str, ...]] = (
             permutations(others)
             if len(regions) <= MAX_EXACT_REGIONS
@@ -171,7 +141,7 @@ class _Rings:
         )
 
     def _slowest(self, order: tuple[str, ...]) -> Channel:
-        hops = [self._wires(source, target) for source, target in pairwise(order)]
+        hops = [self.between(source, target) for source, target in pairwise(order)]
         return Channel(
             bytes_per_second=min(hop.bytes_per_second for hop in hops),
             latency_seconds=max(hop.latency_seconds for hop in hops),
@@ -181,7 +151,7 @@ class _Rings:
         left, order = set(others), [first]
         while left:
             fastest = max(
-                sorted(left), key=lambda each: self._wires(order[-1], each).bytes_per_second
+                sorted(left), key=lambda each: self.between(order[-1], each).bytes_per_second
             )
             left.remove(fastest)
             order.append(fastest)

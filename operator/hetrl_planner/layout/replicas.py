@@ -16,6 +16,7 @@ from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.cost.training import TrainingPipeline, Turn, pipeline_of, turn
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
+from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
 
 StageKey = tuple[int, int, int, bool]
@@ -36,15 +37,6 @@ class ReplicaCosts:
     def __init__(self, work: Workload, devices: Devices) -> None:
         self._work = work
         self._devices = devices
-        self._stages: dict[ReplicaKey, tuple[PlacedStage, ...]] = {}
-        self._placed: dict[Spot, PlacedStage] = {}
-        self._shards: dict[tuple[int, int, bool, bool], Shard] = {}
-        # Not by pairs with a way to recompute: so many would burden the garbage collector.
-        self._trained: dict[Recompute, dict[Spot, tuple[Turn, float]]] = {}
-        self._generations: dict[ReplicaKey, GenerationCost] = {}
-        self._servings: dict[tuple[ReplicaKey, int], Serving] = {}
-        self._paces: dict[ReplicaKey, Pace] = {}
-        self._pipelines: dict[Recompute, dict[ReplicaKey, TrainingPipeline]] = {}
         self._footprints: dict[tuple[object, ...], Footprint] = {}
 
     def key(self, replica: ReplicaLayout) -> ReplicaKey:
@@ -59,37 +51,31 @@ class ReplicaCosts:
             ]
         )
 
+    @cached_method
     def stages(self, key: ReplicaKey) -> tuple[PlacedStage, ...]:
         """Return a replica's stages with their shards, kinds and wires."""
-        if key not in self._stages:
-            self._stages[key] = tuple(self._stage(spot) for spot in _spots(key))
-        return self._stages[key]
+        return tuple(self._stage(spot) for spot in _spots(key))
 
-    def serving(self, key: ReplicaKey, *, max_concurrency: int) -> Serving:
+    @cached_method
+    def serving(self, key: ReplicaKey, max_concurrency: int) -> Serving:
         """Return how a replica generates with a cache for so many."""
-        known = self._servings.get((key, max_concurrency))
-        if known is None:
-            if key not in self._generations:
-                self._generations[key] = GenerationCost(work=self._work, stages=self.stages(key))
-            known = Serving(cost=self._generations[key], max_concurrency=max_concurrency)
-            self._servings[key, max_concurrency] = known
-        return known
+        return Serving(cost=self._generation(key), max_concurrency=max_concurrency)
 
+    @cached_method
+    def _generation(self, key: ReplicaKey) -> GenerationCost:
+        return GenerationCost(work=self._work, stages=self.stages(key))
+
+    @cached_method
     def scoring(self, key: ReplicaKey) -> Pace:
         """Return how a replica scores."""
-        if key not in self._paces:
-            self._paces[key] = inference_pace(self._work, self.stages(key))
-        return self._paces[key]
+        return inference_pace(self._work, self.stages(key))
 
+    @cached_method
     def training(self, key: ReplicaKey, recompute: Recompute) -> TrainingPipeline:
         """Return how a replica trains."""
-        known = self._pipelines.setdefault(recompute, {})
-        if key not in known:
-            turns, updates = zip(
-                *[self._trained_stage(spot, recompute) for spot in _spots(key)], strict=True
-            )
-            known[key] = pipeline_of(turns, updates)
-        return known[key]
+        stages = [self._trained_stage(spot, recompute) for spot in _spots(key)]
+        turns, updates = zip(*stages, strict=True)
+        return pipeline_of(turns, updates)
 
     def footprint(self, task: TaskLayout, key: ReplicaKey, number: int) -> Footprint:
         """Return the bytes of a task on each GPU of a replica's stage; no cache is counted."""
@@ -126,37 +112,30 @@ class ReplicaCosts:
             passes_in_flight=in_flight,
         )
 
+    @cached_method
     def _trained_stage(self, spot: Spot, recompute: Recompute) -> tuple[Turn, float]:
         """Return a stage's turn, and the seconds of its optimizer's update."""
-        known = self._trained.setdefault(recompute, {})
-        if spot not in known:
-            stage = self._stage(spot)
-            known[spot] = (
-                turn(stage, self._work, recompute),
-                compute.optimizer_seconds(stage.shard, stage.kind),
-            )
-        return known[spot]
+        stage = self._stage(spot)
+        seconds = compute.optimizer_seconds(stage.shard, stage.kind)
+        return turn(stage, self._work, recompute), seconds
 
+    @cached_method
     def _stage(self, spot: Spot) -> PlacedStage:
-        if spot not in self._placed:
-            (site, tensor, num_layers, joined), is_first, there = spot
-            sites = self._devices.sites
-            shard = self._shard(tensor, num_layers, is_first, there == NOWHERE)
-            hop = self._devices.hop(site, there, joined) if there != NOWHERE else None
-            self._placed[spot] = PlacedStage(shard=shard, kind=sites[site].kind, hop=hop)
-        return self._placed[spot]
+        (site, tensor, num_layers, joined), is_first, there = spot
+        kind = self._devices.sites[site].kind
+        shard = self._shard(tensor, num_layers, is_first, there == NOWHERE)
+        hop = self._devices.hop(site, there, joined) if there != NOWHERE else None
+        return PlacedStage(shard=shard, kind=kind, hop=hop)
 
+    @cached_method
     def _shard(self, tensor: int, num_layers: int, is_first: bool, is_last: bool) -> Shard:
-        key = (tensor, num_layers, is_first, is_last)
-        if key not in self._shards:
-            self._shards[key] = Shard(
-                architecture=self._work.architecture,
-                tensor=tensor,
-                num_layers=num_layers,
-                is_first=is_first,
-                is_last=is_last,
-            )
-        return self._shards[key]
+        return Shard(
+            architecture=self._work.architecture,
+            tensor=tensor,
+            num_layers=num_layers,
+            is_first=is_first,
+            is_last=is_last,
+        )
 
 
 def _spots(key: ReplicaKey) -> list[Spot]:

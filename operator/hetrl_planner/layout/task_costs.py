@@ -20,6 +20,7 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Misfit, TaskCost
 from hetrl_planner.layout.layout import TaskLayout
 from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey
+from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
 
 GroupFootprints = dict[int, list[Footprint]]
@@ -36,9 +37,7 @@ class TaskCosts:
         self.devices = devices
         self._replicas = ReplicaCosts(work, devices)
         self._trained: dict[tuple[object, ...], TaskCost] = {}
-        self._channels: dict[tuple[int, ...], Channel] = {}
         self._generated: dict[tuple[tuple[int, WeightSync], ...], float] = {}
-        self._scored: dict[tuple[ReplicaKey, ...], TaskCost] = {}
 
     def training_seconds(self, task: TaskLayout) -> float:
         """Return how long a training task takes, whether or not it fits."""
@@ -115,7 +114,7 @@ class TaskCosts:
             )
             if held < 1:
                 return Misfit("no GPU memory is left for keys and values", 1.05)
-            found.append(self._replicas.serving(key, max_concurrency=held))
+            found.append(self._replicas.serving(key, held))
         if len(found) > self.work.most_running:
             return Misfit("more replicas than trajectories that can run at once", 1.01)
         return found
@@ -184,25 +183,21 @@ class TaskCosts:
             ]
         )
 
+    @cached_method
     def _channel(self, machines: tuple[int, ...]) -> Channel:
-        if machines not in self._channels:
-            self._channels[machines] = self.devices.ring(machines)
-        return self._channels[machines]
+        return self.devices.ring(machines)
 
+    @cached_method
     def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:
-        known = self._scored.get(keys)
-        if known is None:
-            paces = [self._replicas.scoring(key) for key in keys]
-            counts = balanced(paces, sequences=self.work.batch_size)
-            seconds = max(pace.seconds(n) for pace, n in zip(paces, counts, strict=True))
-            shares = tuple(n / self.work.batch_size for n in counts)
-            known = self._scored[keys] = TaskCost(
-                seconds=seconds,
-                shares=shares,
-                rates=tuple(n / seconds for n in counts),
-                binding="compute",
-            )
-        return known
+        paces = [self._replicas.scoring(key) for key in keys]
+        counts = balanced(paces, sequences=self.work.batch_size)
+        seconds = max(pace.seconds(n) for pace, n in zip(paces, counts, strict=True))
+        return TaskCost(
+            seconds=seconds,
+            shares=tuple(n / self.work.batch_size for n in counts),
+            rates=tuple(n / seconds for n in counts),
+            binding="compute",
+        )
 
 
 def _without_proximal(policy: TaskCost) -> TaskCost:

@@ -30,8 +30,6 @@ class WeightPaths:
         self._shares_gpus = layout.group_of(Task.ACTOR_TRAINING) == layout.group_of(
             Task.ACTOR_GENERATION
         )
-        self._fetched: dict[str, WeightSync] = {}
-        self._sources: dict[str, Sequence[Source]] = {}
 
     @cached_property
     def syncs(self) -> tuple[WeightSync, ...]:
@@ -43,7 +41,7 @@ class WeightPaths:
             )
         return tuple(
             max(
-                (self._fetch(region) for region in self._regions(replica)),
+                (self._fetches[region] for region in self._regions(replica)),
                 key=lambda each: each.total_seconds,
             )
             for replica in self._generation
@@ -52,13 +50,13 @@ class WeightPaths:
     @cached_property
     def egress_dollars(self) -> float:
         """Price of one version's bytes into other regions, one copy a region."""
-        targets = {region for replica in self._generation for region in self._regions(replica)}
-        return sum(self._fetch(region).egress_dollars for region in sorted(targets))
+        return sum(fetch.egress_dollars for fetch in self._fetches.values())
 
-    def _fetch(self, region: str) -> WeightSync:
-        """Return the way from the training replica that is nearest."""
-        if region not in self._fetched:
-            self._fetched[region] = min(
+    @cached_property
+    def _fetches(self) -> Mapping[str, WeightSync]:
+        """The way to each region of rollouts from the training replica that is nearest."""
+        return {
+            region: min(
                 (
                     weight_sync(
                         self._bytes,
@@ -70,7 +68,13 @@ class WeightPaths:
                 ),
                 key=lambda each: each.total_seconds,
             )
-        return self._fetched[region]
+            for region in self._targets
+        }
+
+    @cached_property
+    def _targets(self) -> list[str]:
+        """Regions of rollouts."""
+        return sorted({region for each in self._generation for region in self._regions(each)})
 
     @cached_property
     def _shares(self) -> tuple[tuple[tuple[str, float], ...], ...]:
@@ -96,19 +100,23 @@ class WeightPaths:
                 layers=range(first, first + stage.num_layers),
                 num_gpus=len(stage.gpus),
                 inside=Source(self._held[machine], self._devices.wire(machine, machine)),
-                outside=self._sources_of(self._devices.region(machine)),
+                outside=self._sources[self._devices.region(machine)],
             )
             first += stage.num_layers
 
-    def _sources_of(self, region: str) -> Sequence[Source]:
-        if region not in self._sources:
-            found = [
-                Source(layers, self._devices.between(source, region))
-                for source, layers in self._held_in.items()
-            ]
-            found.sort(key=lambda each: -each.channel.bytes_per_second)
-            self._sources[region] = found
-        return self._sources[region]
+    @cached_property
+    def _sources(self) -> Mapping[str, Sequence[Source]]:
+        """The regions that hold layers, as seen from each region of rollouts, nearest first."""
+        return {
+            target: sorted(
+                (
+                    Source(layers, self._devices.between(source, target))
+                    for source, layers in self._held_in.items()
+                ),
+                key=lambda each: -each.channel.bytes_per_second,
+            )
+            for target in self._targets
+        }
 
     @cached_property
     def _held_in(self) -> Mapping[str, AbstractSet[int]]:

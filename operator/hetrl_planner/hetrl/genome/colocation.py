@@ -4,7 +4,7 @@ A pod then has one stage of every program, so there are few cuts. All of them ar
 memory that each program leaves the others. ``decode`` chooses the GPUs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned, Room, only_on, some_of
@@ -38,7 +38,7 @@ class Colocation:
         self._best: dict[Likeness, Choice | None] = {}
         self._promising: dict[Likeness, list[Choice]] = {}
 
-    def training(self, tasks: Sequence[Task], owned: Owned, cut: Cut | None) -> Group | None:
+    def training(self, tasks: tuple[Task, ...], owned: Owned, cut: Cut | None) -> Group | None:
         """Return a group that trains, with a given cut or the best one.
 
         ``None`` if nothing fits.
@@ -56,14 +56,14 @@ class Colocation:
         return self._group(tasks, only_on(owned, sites, self._site_of), chosen)
 
     def serving(
-        self, tasks: Sequence[Task], owned: Owned, chosen: dict[int, Split]
+        self, tasks: tuple[Task, ...], owned: Owned, chosen: dict[int, Split]
     ) -> Group | None:
         """Return a group that generates or scores, as many replicas as there is room for."""
         laid = self._laying.serving(tasks[0], owned, chosen, Room(), alike=tuple(tasks))
         replicas = tuple(laid)
         return tuple(TaskLayout(task, replicas) for task in tasks) if replicas else None
 
-    def _search(self, tasks: Sequence[Task], owned: Owned) -> Choice | None:
+    def _search(self, tasks: tuple[Task, ...], owned: Owned) -> Choice | None:
         timed = []
         for number, (sites, cut) in enumerate(self._choices(tasks, owned)):
             group = self._group(tasks, only_on(owned, sites, self._site_of), cut)
@@ -76,7 +76,7 @@ class Colocation:
             self._promising.setdefault(self._likeness(tasks, owned), best)
         return timed[0][-1] if timed else None
 
-    def _choices(self, tasks: Sequence[Task], owned: Owned) -> Iterator[Choice]:
+    def _choices(self, tasks: tuple[Task, ...], owned: Owned) -> Iterator[Choice]:
         """Yield the cuts that were best on much the same GPUs, or all."""
         if known := self._promising.get(self._likeness(tasks, owned)):
             yield from known
@@ -87,7 +87,7 @@ class Colocation:
                 for mode in ALL_MODES:
                     yield some, Cut(tensor, num_stages, mode, is_striped)
 
-    def _group(self, tasks: Sequence[Task], owned: Owned, cut: Cut) -> Group | None:
+    def _group(self, tasks: tuple[Task, ...], owned: Owned, cut: Cut) -> Group | None:
         leader = next(task for task in TRAINED if task in tasks)
         laid = self._laying.training(leader, owned, cut, Room())
         return tuple(cut_as(laid, task) for task in tasks) if laid else None
@@ -95,7 +95,7 @@ class Colocation:
     def _sites(self, owned: Owned) -> tuple[int, ...]:
         return tuple(dict.fromkeys(self._site_of[machine] for machine, *_ in owned.machines))
 
-    def _likeness(self, tasks: Sequence[Task], owned: Owned) -> Likeness:
+    def _likeness(self, tasks: tuple[Task, ...], owned: Owned) -> Likeness:
         """Return the key of GPUs on which the same cuts are fast."""
         return (*tasks, *sorted(self._sites(owned)), owned.num_gpus.bit_length())
 

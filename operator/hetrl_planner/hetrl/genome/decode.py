@@ -5,7 +5,6 @@ for each site, the split whose GPUs work fastest. Both are remembered by their i
 genomes decode from memory.
 """
 
-from collections.abc import Sequence
 from math import inf
 
 from hetrl_core.task import SCORING_TASKS, TRAINING_TASKS, Task, programs_of
@@ -80,11 +79,11 @@ class Decoder:
             groups.append(group)
         return Layout(tuple(groups))
 
-    def _is_packable(self, tasks: Sequence[Task], owned: Owned) -> bool:
+    def _is_packable(self, tasks: tuple[Task, ...], owned: Owned) -> bool:
         is_alike = self.fitting.runnable_only and len(tasks) > 1
         return self.screen.packs and owned.num_gpus <= MostGpus.PACKED_GROUP and not is_alike
 
-    def deciding(self, tasks: Sequence[Task]) -> Sequence[Task]:
+    def deciding(self, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
         """Return the tasks of a group for which a genome may choose something.
 
         If all are cut alike, one task determines the cut of all.
@@ -92,19 +91,19 @@ class Decoder:
         is_alike = self.fitting.runnable_only and len(tasks) > 1
         return (self._leader(tasks),) if is_alike else tasks
 
-    def cuts(self, task: Task, group: Sequence[Task], num_gpus: int) -> list[Cut]:
+    def cuts(self, task: Task, group: tuple[Task, ...], num_gpus: int) -> list[Cut]:
         """Return the cuts that may be chosen for a training task of a group with so many GPUs."""
         is_alike = self.fitting.runnable_only
         return self.laying.cuts(num_gpus, group if is_alike else (task,))
 
-    def splits(self, task: Task, group: Sequence[Task], site: int) -> tuple[Split, ...]:
+    def splits(self, task: Task, group: tuple[Task, ...], site: int) -> tuple[Split, ...]:
         """Return the splits that may be chosen for another task of a group on a site."""
         if self.fitting.runnable_only and len(group) > 1:
             return self.fitting.splits_alike(group, site)
         return tuple(self.fitting.splits(task, site, reserved_bytes=0))
 
     def _placed(
-        self, genome: Genome, tasks: Sequence[Task], owned: Owned
+        self, genome: Genome, tasks: tuple[Task, ...], owned: Owned
     ) -> tuple[TaskLayout, ...] | None:
         """Place the tasks of a group; if they do not fit together, reserve less for scoring.
 
@@ -119,7 +118,7 @@ class Decoder:
         return self._group(genome, tasks, owned, scoring_bytes=least) or group
 
     def _alike(
-        self, genome: Genome, tasks: Sequence[Task], owned: Owned
+        self, genome: Genome, tasks: tuple[Task, ...], owned: Owned
     ) -> tuple[TaskLayout, ...] | None:
         """Place tasks that are cut alike: of one program, or of several."""
         leader = self._leader(tasks)
@@ -132,7 +131,7 @@ class Decoder:
         return self._cut_alike(genome, tasks, owned)
 
     def _cut_alike(
-        self, genome: Genome, tasks: Sequence[Task], owned: Owned
+        self, genome: Genome, tasks: tuple[Task, ...], owned: Owned
     ) -> tuple[TaskLayout, ...] | None:
         """Place the tasks of the same processes, with one cut for every model.
 
@@ -157,12 +156,12 @@ class Decoder:
             room = Room(later_bytes=max(beside.kept_bytes.values()))
         return None
 
-    def _leader(self, tasks: Sequence[Task]) -> Task:
+    def _leader(self, tasks: tuple[Task, ...]) -> Task:
         """Return the trained task, the actor first, or else the first task."""
         return next((task for task in TRAINED if task in tasks), tasks[0])
 
     def _group(
-        self, genome: Genome, tasks: Sequence[Task], owned: Owned, *, scoring_bytes: float
+        self, genome: Genome, tasks: tuple[Task, ...], owned: Owned, *, scoring_bytes: float
     ) -> tuple[TaskLayout, ...] | None:
         """Place the tasks of a group, those that keep most first.
 

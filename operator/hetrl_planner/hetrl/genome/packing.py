@@ -16,6 +16,7 @@ from hetrl_planner.hetrl.genome.ways import Way, Ways
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.weights import WeightPaths
+from hetrl_planner.problem.cached_method import cached_method
 
 MAX_VISITED_WAYS = 3_000
 """Ways that each pass tries, after which the best so far is taken."""
@@ -29,14 +30,11 @@ class GroupPacker:
     def __init__(self, evaluator: Evaluator, ways: Ways) -> None:
         self._evaluator = evaluator
         self._ways = ways
-        self._known: dict[tuple[tuple[Task, ...], Owned], Found | None] = {}
 
-    def packed(self, tasks: Sequence[Task], owned: Owned) -> Found | None:
+    @cached_method
+    def packed(self, tasks: tuple[Task, ...], owned: Owned) -> Found | None:
         """Return the tasks' layouts, ``None`` if none fit together."""
-        key = (tuple(tasks), owned)
-        if key not in self._known:
-            self._known[key] = _Search(self._evaluator, self._ways, tasks, owned).best()
-        return self._known[key]
+        return _Search(self._evaluator, self._ways, tasks, owned).best()
 
 
 class _Search:

@@ -111,7 +111,7 @@ class ServingPlacer:
         if self.alike:
             return self.fitting.splits_alike(self.alike, self.site)
         if self.task is not Task.ACTOR_GENERATION and self.is_before_generation:
-            return self.fitting.splits_beside_generation(self.site, reserved_bytes=reserved)
+            return self.fitting.splits_beside_generation(self.site, reserved)
         return self.fitting.splits(self.task, self.site, reserved_bytes=reserved)
 
     @property

@@ -32,7 +32,7 @@ class TaskPlacer:
         sites = self._devices.machine_sites
         self._gpu_sites = tuple(sites[machine] for machine in self._devices.gpu_machines)
 
-    def cuts(self, num_gpus: int, tasks: Sequence[Task] = TRAINING) -> list[Cut]:
+    def cuts(self, num_gpus: int, tasks: tuple[Task, ...] = TRAINING) -> list[Cut]:
         """Return every cut for so many GPUs that all tasks with one cut support."""
         return [
             Cut(tensor, num_stages, mode, is_striped)
@@ -42,7 +42,7 @@ class TaskPlacer:
         ]
 
     def shapes(
-        self, num_gpus: int, tasks: Sequence[Task] = TRAINING
+        self, num_gpus: int, tasks: tuple[Task, ...] = TRAINING
     ) -> Iterator[tuple[int, int, bool]]:
         """Yield tensor size, stages and stripes of every cut for so many GPUs."""
         model = self.fitting.work.architecture

@@ -17,6 +17,7 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fit.fitting import ALL_MODES
 from hetrl_planner.layout.fit.ranked import Split
 from hetrl_planner.layout.layout import TaskLayout
+from hetrl_planner.problem.cached_method import cached_method
 
 MOST_ORDERED = 3
 """Machines whose orders within a pipeline are all tried."""
@@ -47,21 +48,19 @@ class Ways:
         self._evaluator = evaluator
         self._laying = laying
         self._site_of = evaluator.devices.machine_sites
-        self._known: dict[tuple[Task, Owned], tuple[Way, ...]] = {}
 
+    @cached_method
     def of(self, task: Task, owned: Owned) -> tuple[Way, ...]:
         """Return the ways of a task on all or some of a group's GPUs, the fastest first.
 
         Those that another one beats are left out.
         """
-        if (task, owned) not in self._known:
-            self._known[task, owned] = _unbeaten(
-                way
-                for some in _parts_of(owned)
-                for layout in self._layouts(task, some)
-                if (way := self._way(layout))
-            )
-        return self._known[task, owned]
+        return _unbeaten(
+            way
+            for some in _parts_of(owned)
+            for layout in self._layouts(task, some)
+            if (way := self._way(layout))
+        )
 
     def _way(self, layout: TaskLayout) -> Way | None:
         evaluator = self._evaluator

@@ -15,6 +15,7 @@ from hetrl_planner.cost.stage import PlacedStage, balanced_layers
 from hetrl_planner.cost.training import turn
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
+from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
 
 Place = tuple[int, int]
@@ -29,15 +30,9 @@ Hop = tuple[int, int, bool]
 Hops = tuple[tuple[Hop, ...], ...]
 """Of each stage but the last, over all replicas."""
 
-_StagePlaces = tuple[tuple[Place, ...], ...]
-"""Of each stage, where it stands over all replicas."""
-
-_Joined = tuple[_StagePlaces, Hops]
-
 _Stage = tuple[float, float, int]
 """A training stage's fixed seconds for one sequence, those of each layer, and the most layers that
-it holds. It and its key are plain tuples: a search keeps so many that objects would burden the
-garbage collector."""
+it holds. A plain tuple: a search keeps so many that objects would burden the garbage collector."""
 
 
 class Balance:
@@ -47,9 +42,6 @@ class Balance:
         self._work = work
         self._devices = devices
         self._memory = stage_memory
-        self._paces: dict[tuple[object, ...], Pace] = {}
-        self._layers: dict[_Cut, dict[_Joined, tuple[int, ...] | None]] = {}
-        self._stages: dict[_Cut, dict[tuple[tuple[Place, ...], bool, int], _Stage]] = {}
 
     def layers(
         self,
@@ -65,24 +57,27 @@ class Balance:
         Both are over all replicas: the places of each stage, and its hops to the next one, which
         are free unless passed.
         """
-        cut = (tensor, mode, num_replicas)
-        known = self._layers.setdefault(cut, {})
-        key = (tuple(stage_places), hops)
-        if key not in known:
-            stages = self._stages_at(key[0], *cut)
-            fixed_seconds, layer_seconds, most_layers = zip(*stages, strict=True)
-            known[key] = balanced_layers(
-                self._work.architecture.num_layers,
-                fixed_seconds=[
-                    fixed + hop
-                    for fixed, hop in zip_longest(
-                        fixed_seconds, map(self._hop_seconds, hops), fillvalue=0.0
-                    )
-                ],
-                layer_seconds=layer_seconds,
-                most_layers=most_layers,
-            )
-        return known[key]
+        return self._layers(tuple(stage_places), hops, (tensor, mode, num_replicas))
+
+    @cached_method
+    def _layers(
+        self, stage_places: tuple[tuple[Place, ...], ...], hops: Hops, cut: _Cut
+    ) -> tuple[int, ...] | None:
+        last = len(stage_places) - 1
+        stages = [
+            self._stage(places, number == 0, 1 + last - number, cut)
+            for number, places in enumerate(stage_places)
+        ]
+        fixed_seconds, layer_seconds, most_layers = zip(*stages, strict=True)
+        hop_seconds = map(self._hop_seconds, hops)
+        return balanced_layers(
+            self._work.architecture.num_layers,
+            fixed_seconds=[
+                fixed + hop for fixed, hop in zip_longest(fixed_seconds, hop_seconds, fillvalue=0.0)
+            ],
+            layer_seconds=layer_seconds,
+            most_layers=most_layers,
+        )
 
     def _hop_seconds(self, hops: Sequence[Hop]) -> float:
         """Return the most that a sequence's hops to the next stage and back add to a turn."""
@@ -93,29 +88,12 @@ class Balance:
             ]
         )
 
-    def _stages_at(
-        self, stage_places: _StagePlaces, tensor: int, mode: TrainingMode, num_replicas: int
-    ) -> list[_Stage]:
-        known = self._stages.setdefault((tensor, mode, num_replicas), {})
-        found = []
-        for number, places in enumerate(stage_places):
-            key = (places, number == 0, len(stage_places) - number)
-            if key not in known:
-                known[key] = self._stage(*key, tensor=tensor, mode=mode, num_replicas=num_replicas)
-            found.append(known[key])
-        return found
-
+    @cached_method
     def _stage(
-        self,
-        places: tuple[Place, ...],
-        is_first: bool,
-        passes_in_flight: int,
-        *,
-        tensor: int,
-        mode: TrainingMode,
-        num_replicas: int,
+        self, places: tuple[Place, ...], is_first: bool, passes_in_flight: int, cut: _Cut
     ) -> _Stage:
         """Return a stage on all of these places: as slow and full as on the worst."""
+        tensor, mode, num_replicas = cut
         ends = (is_first, passes_in_flight == 1)
         paces = [self.pace(site, tensor, ends, mode.recompute) for site, _ in places]
         usable_bytes = self._devices.usable_bytes
@@ -133,18 +111,16 @@ class Balance:
             most_layers,
         )
 
+    @cached_method
     def pace(self, site: int, tensor: int, ends: Ends, recompute: Recompute) -> Pace:
         """Return a stage's time for one sequence: the fixed part, and that of each layer."""
-        key = (site, tensor, ends, recompute)
-        if key not in self._paces:
-            kind = self._devices.sites[site].kind
-            one, two = (
-                turn(
-                    PlacedStage(shard=self._memory.shard(tensor, layers, ends), kind=kind),
-                    self._work,
-                    recompute,
-                ).total_seconds
-                for layers in (1, 2)
-            )
-            self._paces[key] = Pace(slot_seconds=two - one, fixed_seconds=2 * one - two)
-        return self._paces[key]
+        kind = self._devices.sites[site].kind
+        one, two = (
+            turn(
+                PlacedStage(shard=self._memory.shard(tensor, layers, ends), kind=kind),
+                self._work,
+                recompute,
+            ).total_seconds
+            for layers in (1, 2)
+        )
+        return Pace(slot_seconds=two - one, fixed_seconds=2 * one - two)

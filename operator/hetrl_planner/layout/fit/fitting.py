@@ -6,11 +6,9 @@ tasks enters as reserved bytes, which change often and decide little. Searches u
 evaluating layouts that cannot be good.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
 from math import ceil, inf, prod
 from operator import le
-from weakref import proxy
 
 from hetrl_core.plan.capabilities import split_obstacle
 from hetrl_core.plan.plan import Parallelism, Recompute, Sharding, TrainingMode
@@ -25,6 +23,7 @@ from hetrl_planner.layout.fit.balance import Balance
 from hetrl_planner.layout.fit.ranked import RankedSplits, Split
 from hetrl_planner.layout.fit.splits import STAGE_COUNTS, TENSOR_SIZES, deciding
 from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
+from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
 
 RESERVE_STEP_BYTES = 1 << 28
@@ -48,20 +47,6 @@ class SplitFitter:
         """Whether splits that this release cannot run are left out."""
         self._memory = StageMemory(work)
         self.balance = Balance(work, devices, self._memory)
-        self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
-        self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
-        self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
-        self._splits: dict[tuple[object, int, int], RankedSplits] = {}
-        self._most_rates: dict[tuple[object, int], tuple[tuple[float, Split], ...]] = {}
-        self._shared_splits: dict[tuple[int, int], tuple[Split, ...]] = {}
-        self._allowed: dict[tuple[object, ...], bool] = {}
-        self._alike_splits: dict[tuple[object, ...], tuple[Split, ...]] = {}
-        self._possible: dict[int, tuple[Split, ...]] = {}
-        self._replicas: dict[tuple[int, Split, tuple[int, ...]], GenerationCost] = {}
-        self._rates: dict[tuple[object, ...], float] = {}
-        self._least: dict[int, float] = {}
-        self._rooms: dict[tuple[int, Split, tuple[int, ...]], tuple[memory.CacheRoom, ...]] = {}
-        self._scoring_kept: dict[tuple[int, tuple[int, ...]], float] = {}
 
     @property
     def most_training_replicas(self) -> int:
@@ -136,73 +121,63 @@ class SplitFitter:
         cut = Parallelism(tensor=tensor, stage_layers=split_layers(model, stages))
         return not split_obstacle(task, cut, self.work.engine, model)
 
-    def may_be_alike(self, tasks: Sequence[Task], split: Split) -> bool:
+    @cached_method
+    def may_be_alike(self, tasks: tuple[Task, ...], split: Split) -> bool:
         """Tell whether all tasks of a group that are cut alike support a split."""
-        key = (*tasks, split)
-        if key not in self._allowed:
-            self._allowed[key] = all(self.may_be(task, split) for task in deciding(tasks))
-        return self._allowed[key]
+        return all(self.may_be(task, split) for task in deciding(tasks))
 
     # Training
 
+    @cached_method
     def least_training_seconds(self, site: int) -> float:
         """Return the seconds of one trajectory on a GPU at its peak FLOPS."""
-        if site not in self._least:
-            self._least[site] = compute.training_seconds(
-                self._whole,
-                self.devices.sites[site].kind,
-                tokens=self.work.sample_tokens,
-                recompute=Recompute.NONE,
-                forward_only_passes=0,
-            )
-        return self._least[site]
+        return compute.training_seconds(
+            self._whole,
+            self.devices.sites[site].kind,
+            tokens=self.work.sample_tokens,
+            recompute=Recompute.NONE,
+            forward_only_passes=0,
+        )
 
     # Generation and scoring
 
     def splits(self, task: Task, site: int, *, reserved_bytes: int) -> RankedSplits:
         """Return the splits of a replica that fit a site, the one with the fastest GPUs first."""
-        key = (self._likeness(task), site, reserved_bytes)
-        if key not in self._splits:
-            most = self._rates_at_most(task, site)
-            # A reference to itself would keep all remembered results until the garbage
-            # collector runs.
-            fitting = proxy(self)
+        return self._ranked_splits(self._likeness(task), site, reserved_bytes)
 
-            def rate(split: Split) -> float:
-                known: float = fitting.rate(task, site, split, reserved_bytes=reserved_bytes)
-                return known
+    @cached_method
+    def _ranked_splits(self, task: Task, site: int, reserved_bytes: int) -> RankedSplits:
+        # ``self`` is a weak reference here, so that the results do not keep the object.
+        def rate(split: Split) -> float:
+            return self.rate(task, site, split, reserved_bytes=reserved_bytes)
 
-            self._splits[key] = RankedSplits(most, rate if reserved_bytes else None)
-        return self._splits[key]
+        return RankedSplits(self._rates_at_most(task, site), rate if reserved_bytes else None)
 
+    @cached_method
     def _rates_at_most(self, task: Task, site: int) -> tuple[tuple[float, Split], ...]:
         """Return the rate of each split on empty GPUs."""
-        key = (self._likeness(task), site)
-        if key not in self._most_rates:
-            self._most_rates[key] = tuple(
-                (self.rate(task, site, split, reserved_bytes=0), split)
-                for split in self._possible_splits(site)
-                if self.may_be(task, split)
-            )
-        return self._most_rates[key]
+        return tuple(
+            (self.rate(task, site, split, reserved_bytes=0), split)
+            for split in self._possible_splits(site)
+            if self.may_be(task, split)
+        )
 
-    def _likeness(self, task: Task) -> object:
-        """Return the key that tasks with equal splits share."""
-        return task if self.runnable_only else task is Task.ACTOR_GENERATION
+    def _likeness(self, task: Task) -> Task:
+        """Return the task that stands for all tasks with equal splits."""
+        is_alike = task is not Task.ACTOR_GENERATION and not self.runnable_only
+        return Task.REFERENCE_INFERENCE if is_alike else task
 
-    def splits_beside_generation(self, site: int, *, reserved_bytes: int) -> tuple[Split, ...]:
+    @cached_method
+    def splits_beside_generation(self, site: int, reserved_bytes: int) -> tuple[Split, ...]:
         """Return scoring's splits on GPUs that generate too, the best for both first.
 
         Scoring's model takes memory from generation's cache, so scoring's fastest split may make
         both together slow.
         """
-        key = (site, reserved_bytes)
-        if key not in self._shared_splits:
-            splits = self.splits(Task.REFERENCE_INFERENCE, site, reserved_bytes=reserved_bytes)
-            self._shared_splits[key] = tuple(
-                sorted(splits, key=lambda split: self._gpu_seconds(site, split, reserved_bytes))
-            )
-        return self._shared_splits[key]
+        splits = self.splits(Task.REFERENCE_INFERENCE, site, reserved_bytes=reserved_bytes)
+        return tuple(
+            sorted(splits, key=lambda split: self._gpu_seconds(site, split, reserved_bytes))
+        )
 
     def _gpu_seconds(self, site: int, split: Split, reserved_bytes: int) -> float:
         """Return the time of one GPU to score a trajectory and to generate one beside that."""
@@ -219,31 +194,26 @@ class SplitFitter:
             + prod(generating) / rate
         )
 
+    @cached_method
     def _scoring_kept_bytes(self, tensor: int, layers: tuple[int, ...]) -> float:
         """Return the most that a stage of a scoring replica keeps on a GPU."""
-        key = (tensor, layers)
-        if key not in self._scoring_kept:
-            self._scoring_kept[key] = max(
-                memory.inference_footprint(
-                    self._memory.shard(tensor, count, ends), self.work
-                ).resident_bytes
-                for count, ends in zip(layers, _ends(len(layers)), strict=True)
-            )
-        return self._scoring_kept[key]
+        shards = (
+            self._memory.shard(tensor, count, ends)
+            for count, ends in zip(layers, _ends(len(layers)), strict=True)
+        )
+        return max(memory.inference_footprint(each, self.work).resident_bytes for each in shards)
 
-    def splits_alike(self, tasks: Sequence[Task], site: int) -> tuple[Split, ...]:
+    @cached_method
+    def splits_alike(self, tasks: tuple[Task, ...], site: int) -> tuple[Split, ...]:
         """Return the splits that fit tasks which serve on the same GPUs, the best first."""
-        key = (*tasks, site)
-        if key not in self._alike_splits:
-            rated = [
-                (-self.rate_alike(tasks, site, split) / prod(split), prod(split), split)
-                for split in self._possible_splits(site)
-                if self.may_be_alike(tasks, split)
-            ]
-            self._alike_splits[key] = tuple(split for rate, _, split in sorted(rated) if rate)
-        return self._alike_splits[key]
+        rated = [
+            (-self.rate_alike(tasks, site, split) / prod(split), prod(split), split)
+            for split in self._possible_splits(site)
+            if self.may_be_alike(tasks, split)
+        ]
+        return tuple(split for rate, _, split in sorted(rated) if rate)
 
-    def rate_alike(self, tasks: Sequence[Task], site: int, split: Split) -> float:
+    def rate_alike(self, tasks: tuple[Task, ...], site: int, split: Split) -> float:
         """Return the rate of a replica that serves several tasks in turns; 0 if it cannot fit.
 
         Each has one stage: programs that serve others never have more.
@@ -264,24 +234,26 @@ class SplitFitter:
         self, task: Task, site: int, split: Split, *, reserved_bytes: int
     ) -> tuple[int, ...] | None:
         """Return the layers of each stage of a replica on one site, ``None`` if it cannot fit."""
-        is_generation = task is Task.ACTOR_GENERATION
-        key = (is_generation, site, split, reserved_bytes)
-        if key not in self._layers:
-            tensor, stages = split
-            every = _ends(stages)
-            most = {
-                ends: self._memory.most_serving_layers(
-                    tensor,
-                    ends,
-                    is_generation=is_generation,
-                    free_bytes=self.devices.usable_bytes[site] - reserved_bytes,
-                )
-                for ends in set(every)
-            }
-            most_layers = tuple([most[ends] for ends in every])
-            self._layers[key] = self._balanced_serving(site, tensor, most_layers)
-        return self._layers[key]
+        return self._serving_layers(task is Task.ACTOR_GENERATION, site, split, reserved_bytes)
 
+    @cached_method
+    def _serving_layers(
+        self, is_generation: bool, site: int, split: Split, reserved_bytes: int
+    ) -> tuple[int, ...] | None:
+        tensor, stages = split
+        every = _ends(stages)
+        most = {
+            ends: self._memory.most_serving_layers(
+                tensor,
+                ends,
+                is_generation=is_generation,
+                free_bytes=self.devices.usable_bytes[site] - reserved_bytes,
+            )
+            for ends in set(every)
+        }
+        return self._balanced_serving(site, tensor, tuple([most[ends] for ends in every]))
+
+    @cached_method
     def _balanced_serving(
         self, site: int, tensor: int, most_layers: tuple[int, ...]
     ) -> tuple[int, ...] | None:
@@ -291,104 +263,88 @@ class SplitFitter:
             layers = self._balanced_serving(site, tensor, unbound)
             if layers and all(map(le, layers, most_layers)):
                 return layers
-        key = (site, tensor, most_layers)
-        if key not in self._balanced:
-            layer_seconds, head_seconds = self._decode_pace(site, tensor)
-            last = len(most_layers) - 1
-            self._balanced[key] = balanced_layers(
-                self.work.architecture.num_layers,
-                fixed_seconds=[*[0.0] * last, head_seconds],
-                layer_seconds=[layer_seconds] * (last + 1),
-                most_layers=most_layers,
-            )
-        return self._balanced[key]
+        layer_seconds, head_seconds = self._decode_pace(site, tensor)
+        last = len(most_layers) - 1
+        return balanced_layers(
+            self.work.architecture.num_layers,
+            fixed_seconds=[*[0.0] * last, head_seconds],
+            layer_seconds=[layer_seconds] * (last + 1),
+            most_layers=most_layers,
+        )
 
+    @cached_method
     def _decode_pace(self, site: int, tensor: int) -> tuple[float, float]:
         """Return the time to read one layer for a token, and the head."""
-        key = (site, tensor)
-        if key not in self._decode_seconds:
-            one, two, ended = (
-                compute.decode_hbm_seconds(
-                    self._memory.shard(tensor, layers, (True, is_last)),
-                    self.devices.sites[site].kind,
-                    sequences=1,
-                    context_tokens=1,
-                )
-                for layers, is_last in ((1, False), (2, False), (1, True))
+        one, two, ended = (
+            compute.decode_hbm_seconds(
+                self._memory.shard(tensor, layers, (True, is_last)),
+                self.devices.sites[site].kind,
+                sequences=1,
+                context_tokens=1,
             )
-            self._decode_seconds[key] = (two - one, ended - one)
-        return self._decode_seconds[key]
+            for layers, is_last in ((1, False), (2, False), (1, True))
+        )
+        return two - one, ended - one
 
     def rate(self, task: Task, site: int, split: Split, *, reserved_bytes: int) -> float:
         """Return a replica's rate with its share of trajectories in flight; 0 if it cannot fit."""
         layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
         if layers is None:
             return 0.0
-        replica = self._replica(site, split, layers)
-        at_once = None
-        if task is Task.ACTOR_GENERATION:
-            held = min(
-                [
-                    room.concurrency(beside_bytes=float(reserved_bytes))
-                    for room in self._cache_rooms(site, split, layers)
-                ]
-            )
-            if not held:
-                return 0.0
-            part = 2 * self.work.most_running * split[0] * split[1] / self.devices.num_gpus
-            at_once = min(held, max(1.0, part))
-        key = (site, split, layers, at_once)
-        if key not in self._rates:
-            self._rates[key] = (
-                1 / inference_pace(self.work, replica.stages).slot_seconds
-                if at_once is None
-                else replica.samples_per_second(at_once)
-            )
-        return self._rates[key]
+        if task is not Task.ACTOR_GENERATION:
+            return self._scoring_rate(site, split, layers)
+        held = min(
+            [
+                room.concurrency(beside_bytes=float(reserved_bytes))
+                for room in self._cache_rooms(site, split, layers)
+            ]
+        )
+        if not held:
+            return 0.0
+        part = 2 * self.work.most_running * split[0] * split[1] / self.devices.num_gpus
+        return self._replica(site, split, layers).samples_per_second(min(held, max(1.0, part)))
 
+    @cached_method
+    def _scoring_rate(self, site: int, split: Split, layers: tuple[int, ...]) -> float:
+        return 1 / inference_pace(self.work, self._replica(site, split, layers).stages).slot_seconds
+
+    @cached_method
     def _cache_rooms(
         self, site: int, split: Split, layers: tuple[int, ...]
     ) -> tuple[memory.CacheRoom, ...]:
         """Return the bytes of each stage of a replica left for keys and values."""
-        key = (site, split, layers)
-        if key not in self._rooms:
-            self._rooms[key] = tuple(
-                memory.cache_room(stage.shard, stage.kind, self.work)
-                for stage in self._replica(*key).unlike_stages
-            )
-        return self._rooms[key]
+        return tuple(
+            memory.cache_room(stage.shard, stage.kind, self.work)
+            for stage in self._replica(site, split, layers).unlike_stages
+        )
 
+    @cached_method
     def _replica(self, site: int, split: Split, layers: tuple[int, ...]) -> GenerationCost:
         """Return a replica on one site, with the wire that it needs at worst."""
-        key = (site, split, layers)
-        known = self._replicas.get(key)
-        if known is None:
-            here = self.devices.sites[site]
-            channel = self.devices.inside(site)
-            if split[0] * split[1] > here.largest_machine_gpus:
-                channel = self.devices.between(here.region, here.region)
-            stages = uniform_stages(
-                self.work.architecture,
-                Parallelism(tensor=split[0], stage_layers=layers),
-                here.kind,
-                channel,
-            )
-            known = self._replicas[key] = GenerationCost(work=self.work, stages=stages)
-        return known
+        here = self.devices.sites[site]
+        channel = self.devices.inside(site)
+        if split[0] * split[1] > here.largest_machine_gpus:
+            channel = self.devices.between(here.region, here.region)
+        stages = uniform_stages(
+            self.work.architecture,
+            Parallelism(tensor=split[0], stage_layers=layers),
+            here.kind,
+            channel,
+        )
+        return GenerationCost(work=self.work, stages=stages)
 
+    @cached_method
     def _possible_splits(self, site: int) -> tuple[Split, ...]:
-        if site not in self._possible:
-            here, model = self.devices.sites[site], self.work.architecture
-            self._possible[site] = tuple(
-                (tensor, stages)
-                for tensor in TENSOR_SIZES
-                for stages in STAGE_COUNTS
-                if tensor <= here.largest_machine_gpus
-                and not model.num_query_heads % tensor
-                and stages <= model.num_layers
-                and tensor * stages <= here.num_gpus
-            )
-        return self._possible[site]
+        here, model = self.devices.sites[site], self.work.architecture
+        return tuple(
+            (tensor, stages)
+            for tensor in TENSOR_SIZES
+            for stages in STAGE_COUNTS
+            if tensor <= here.largest_machine_gpus
+            and not model.num_query_heads % tensor
+            and stages <= model.num_layers
+            and tensor * stages <= here.num_gpus
+        )
 
 
 def reserved_step(reserved_bytes: float) -> int:
