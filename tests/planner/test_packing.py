@@ -6,7 +6,7 @@ import pytest
 
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned
-from hetrl_planner.hetrl.genome.packing import GroupPacker
+from hetrl_planner.hetrl.genome.packing import Packing
 from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.hetrl.genome.ways import Ways
 from hetrl_planner.layout.devices import Devices
@@ -36,7 +36,7 @@ def ways_of(drawn: Instance) -> tuple[Evaluator, Ways]:
 
 def packed(drawn: Instance) -> tuple[TaskLayout, ...] | None:
     evaluator, ways = ways_of(drawn)
-    return GroupPacker(evaluator, ways).packed(drawn.work.tasks, everything(drawn.devices))
+    return Packing(evaluator, ways, drawn.work.tasks, everything(drawn.devices)).best()
 
 
 def test_six_models_are_packed_where_one_after_the_other_they_hardly_fit() -> None:

@@ -35,11 +35,6 @@ class Shape:
         """Devices of all parts together."""
         return sum(self.part_sizes)
 
-    def is_kept_by(self, part_of: Labels) -> bool:
-        """Tell whether each part has its size."""
-        sizes = np.bincount(part_of, minlength=self.num_parts)
-        return tuple(int(size) for size in sizes) == self.part_sizes
-
     def shuffled(self, rng: np.random.Generator) -> Labels:
         """Return a random partition, each equally likely."""
         return rng.permutation(np.repeat(np.arange(self.num_parts), self.part_sizes))

@@ -11,7 +11,7 @@ from hetrl_core.task import SCORING_TASKS, TRAINING_TASKS, Task, programs_of
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned, Room, only_on, some_of
 from hetrl_planner.hetrl.genome.colocation import TRAINED, Colocation, cut_as
 from hetrl_planner.hetrl.genome.genome import Cut, Genome
-from hetrl_planner.hetrl.genome.packing import GroupPacker
+from hetrl_planner.hetrl.genome.packing import Found, Packing
 from hetrl_planner.hetrl.genome.screen import Screen
 from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.hetrl.genome.ways import Ways
@@ -20,6 +20,7 @@ from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.fit.ranked import Split
 from hetrl_planner.layout.fit.splits import DIVIDED_MODES
 from hetrl_planner.layout.layout import Layout, TaskLayout
+from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.fleet_size import MostGpus
 
 ROOM = (
@@ -59,7 +60,7 @@ class Decoder:
         self.laying = TaskPlacer(self.fitting)
         self.screen = Screen(self.fitting)
         self._colocation = Colocation(evaluator, self.laying)
-        self._packing = GroupPacker(evaluator, Ways(evaluator, self.laying))
+        self._ways = Ways(evaluator, self.laying)
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._promising_sites: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
         self._cuts: dict[Places, Timed] = {}
@@ -71,13 +72,17 @@ class Decoder:
         for number, tasks in enumerate(genome.grouping):
             owned = self._owned(genome, number)
             if genome.is_packed and self._is_packable(tasks, owned):
-                group = self._packing.packed(tasks, owned)
+                group = self._packed(tasks, owned)
             else:
                 group = self._placed(genome, tasks, owned)
             if group is None:
                 return None
             groups.append(group)
         return Layout(tuple(groups))
+
+    @cached_method
+    def _packed(self, tasks: tuple[Task, ...], owned: Owned) -> Found | None:
+        return Packing(self._evaluator, self._ways, tasks, owned).best()
 
     def _is_packable(self, tasks: tuple[Task, ...], owned: Owned) -> bool:
         is_alike = self.fitting.runnable_only and len(tasks) > 1

@@ -16,7 +16,6 @@ from hetrl_planner.hetrl.genome.ways import Way, Ways
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.weights import WeightPaths
-from hetrl_planner.problem.cached_method import cached_method
 
 MAX_VISITED_WAYS = 3_000
 """Ways that each pass tries, after which the best so far is taken."""
@@ -24,20 +23,7 @@ MAX_VISITED_WAYS = 3_000
 Found = tuple[TaskLayout, ...]
 
 
-class GroupPacker:
-    """Packed groups of one job on one fleet, each packed once."""
-
-    def __init__(self, evaluator: Evaluator, ways: Ways) -> None:
-        self._evaluator = evaluator
-        self._ways = ways
-
-    @cached_method
-    def packed(self, tasks: tuple[Task, ...], owned: Owned) -> Found | None:
-        """Return the tasks' layouts, ``None`` if none fit together."""
-        return _Search(self._evaluator, self._ways, tasks, owned).best()
-
-
-class _Search:
+class Packing:
     """The packing of one group."""
 
     def __init__(
@@ -68,7 +54,10 @@ class _Search:
         }
 
     def best(self) -> Found | None:
-        """Search three times: the smallest ways first, to find any; a compromise; the fastest."""
+        """Return the tasks' layouts, ``None`` if none fit together.
+
+        Searches three times: the smallest ways first, to find any; a compromise; the fastest.
+        """
         by_seconds = self._ways
         for key in (_kept_bytes, _kept_byte_seconds, _seconds):
             self._ways = [tuple(sorted(several, key=key)) for several in by_seconds]
