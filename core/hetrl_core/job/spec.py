@@ -200,6 +200,11 @@ class DataSpec:
             )
 
     @property
+    def reward_takes_columns(self) -> bool:
+        """Whether the reward is a function that may ask for columns of the data."""
+        return self.reward not in (Reward.MATH, Reward.EXACT, Reward.REGEX, Reward.MODEL)
+
+    @property
     def expected_response_tokens(self) -> int:
         """Tokens that an average response is planned to have."""
         return self.mean_response_tokens or max(1, self.max_response_tokens // 2)

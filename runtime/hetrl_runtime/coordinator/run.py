@@ -4,6 +4,7 @@ Every change is written to the journal before its answer leaves. ``now`` is any 
 in seconds; calls come one at a time, from one event loop.
 """
 
+import json
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -197,6 +198,7 @@ class Run:
             members=group.members,
             question=prompt.question,
             answer=prompt.answer,
+            columns=json.dumps(dict(prompt.columns), default=str) if prompt.columns else "",
         )
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:

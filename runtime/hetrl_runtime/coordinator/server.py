@@ -89,7 +89,12 @@ def _opened(launch: Launch, stop: threading.Event) -> PromptSource | Unusable:
     data, where = launch.data, _fetched(launch, stop)
     if isinstance(where, Unusable):
         return where
-    return open_prompts(where, Fields(question=data.question_field, answer=data.answer_field))
+    fields = Fields(
+        question=data.question_field,
+        answer=data.answer_field,
+        keeps_others=data.reward_takes_columns,
+    )
+    return open_prompts(where, fields)
 
 
 def _fetched(launch: Launch, stop: threading.Event) -> Path | Unusable:

@@ -353,6 +353,7 @@ def _lease(lease: PromptLease) -> pb.Lease:
         question=lease.question,
         answer=lease.answer,
         traceparents=lease.traceparents,
+        columns=lease.columns,
     )
 
 

@@ -1,7 +1,8 @@
 """Parquet files of prompts, as Hugging Face ships data sets: one file, or the shards of a split.
 
-Only the two columns are read, one row group at a time, and a few row groups are kept: data may
-be larger than memory. Every row is checked once, so that a bad one is known before any GPU is.
+Only the columns that are needed are read, one row group at a time, and a few row groups are kept:
+data may be larger than memory. Every row is checked once, so that a bad one is known before any GPU
+is.
 """
 
 import bisect
@@ -83,9 +84,10 @@ class ParquetPrompts:
         """Return a row group's table, and how many rows of its file come before it."""
         if number not in self._kept:
             file, group = self._groups[number]
-            table = self._files[file].read_row_group(
-                group, columns=[self._fields.question, self._fields.answer]
+            needed = (
+                None if self._fields.keeps_others else [self._fields.question, self._fields.answer]
             )
+            table = self._files[file].read_row_group(group, columns=needed)
             before = sum(self._num_rows(file, each) for each in range(group))
             self._kept[number] = (table, before)
             self._forget()

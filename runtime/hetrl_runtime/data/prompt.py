@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
@@ -14,6 +14,9 @@ class Prompt:
     answer: str
     line: int
     """Its line or row in the file, counted from 1."""
+
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """All fields of its record by name, where the job's reward takes them; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,8 @@ class Fields:
 
     question: str = "question"
     answer: str = "answer"
+    keeps_others: bool = False
+    """Whether the other fields are read too."""
 
 
 class PromptSource(Protocol):
@@ -57,4 +62,9 @@ def prompt_of(
             return Unusable(
                 message=f"{place}: {name!r} must be text that is not blank, got {shown}"
             )
-    return Prompt(question=record[fields.question], answer=record[fields.answer], line=number)
+    return Prompt(
+        question=record[fields.question],
+        answer=record[fields.answer],
+        line=number,
+        columns=record if fields.keeps_others else {},
+    )

@@ -5,7 +5,7 @@ raises on what a peer sends, and nothing executes it.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from hetrl_runtime.wire.trajectory import (
 from hetrl_runtime.wire.validation import (
     FLOAT32,
     INT32,
+    MAX_REASON_CHARS,
     MAX_TEXT_CHARS,
     inspected,
     misaddressed,
@@ -54,6 +55,7 @@ def _message(trajectory: SampledTrajectory | FailedTrajectory) -> pb.Trajectory:
             epoch=trajectory.epoch,
             process=trajectory.process,
             error=trajectory.error or "unknown error",
+            unjudged=trajectory.unjudged,
         )
     return pb.Trajectory(
         group=trajectory.group,
@@ -83,7 +85,8 @@ def receive_trajectory(data: bytes) -> DeliveredTrajectory | FailedTrajectory | 
     if reason := misaddressed(message):
         return _failure(Malformed, message, reason)
     if message.error:
-        return _failure(FailedTrajectory, message, message.error[:MAX_TEXT_CHARS])
+        failed = _failure(FailedTrajectory, message, message.error[:MAX_TEXT_CHARS])
+        return replace(failed, unjudged=message.unjudged[:MAX_REASON_CHARS])
     response = inspected(message, size_bytes=len(data))
     if isinstance(response, str):
         return _failure(Malformed, message, response)

@@ -113,21 +113,23 @@ class LeaseReply(_message.Message):
     def __init__(self, leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., register_again: _Optional[bool] = ...) -> None: ...
 
 class Lease(_message.Message):
-    __slots__ = ("group", "members", "question", "answer", "traceparents")
+    __slots__ = ("group", "members", "question", "answer", "traceparents", "columns")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENTS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     group: int
     members: _containers.RepeatedScalarFieldContainer[int]
     question: str
     answer: str
     traceparents: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, group: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., traceparents: _Optional[_Iterable[str]] = ...) -> None: ...
+    columns: str
+    def __init__(self, group: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., traceparents: _Optional[_Iterable[str]] = ..., columns: _Optional[str] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent", "reference_log_probs")
+    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent", "reference_log_probs", "unjudged")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -145,6 +147,7 @@ class Trajectory(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
+    UNJUDGED_FIELD_NUMBER: _ClassVar[int]
     group: int
     member: int
     epoch: int
@@ -162,7 +165,8 @@ class Trajectory(_message.Message):
     error: str
     traceparent: str
     reference_log_probs: bytes
-    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ..., traceparent: _Optional[str] = ..., reference_log_probs: _Optional[bytes] = ...) -> None: ...
+    unjudged: str
+    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ..., traceparent: _Optional[str] = ..., reference_log_probs: _Optional[bytes] = ..., unjudged: _Optional[str] = ...) -> None: ...
 
 class Trajectories(_message.Message):
     __slots__ = ("trajectories",)

@@ -116,7 +116,7 @@ class SampledTrajectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTrajectory:
-    """A response that the engine could not make, with its reason in words.
+    """A response that the engine could not make or the reward did not judge, and why in words.
 
     The prompt is tried again, and given up after a few failures.
     """
@@ -126,6 +126,8 @@ class FailedTrajectory:
     epoch: int
     process: str
     error: str
+    unjudged: str = ""
+    """Why there is no reward, in one word; empty where there is no response."""
 
     @property
     def id(self) -> TrajectoryId:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetrl_core.units import FLOAT32_MAX
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import TOOL_VERSION, LogProbs, Tokens, num_tool_calls
 
@@ -18,6 +19,7 @@ MAX_TOKENS = 1 << 20
 """Of a prompt or a response: above any context window in use."""
 
 MAX_TEXT_CHARS = 4 << 20
+MAX_REASON_CHARS = 64
 MAX_MEMBERS = 1 << 16
 MAX_FINITE_LOG_PROB = 1e-3
 """Log-probabilities are <= 0 but for rounding."""
@@ -96,8 +98,9 @@ def _oversized_text(message: pb.Trajectory) -> str:
 
 
 def _impossible(reward: float, tokens: bytes, log_probs: bytes) -> str:
-    if not isfinite(reward):
-        return f"reward is {reward}"
+    # A NaN fails this comparison too.
+    if not abs(reward) <= FLOAT32_MAX:
+        return f"reward is {reward}, which float32 does not hold"
     if not tokens[_LAST_BYTE].isascii():
         return f"response_tokens has {np.frombuffer(tokens, INT32).min()}, must be >= 0"
     return impossible_log_probs("behaviour_log_probs", log_probs)

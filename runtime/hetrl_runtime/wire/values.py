@@ -93,6 +93,9 @@ class PromptLease:
     traceparents: tuple[str, ...] = ()
     """Names of the members' spans; empty where the group is not traced."""
 
+    columns: str = ""
+    """All fields of the prompt's record as a JSON object; empty where no reward takes them."""
+
     def traceparent_of(self, member: int) -> str:
         """Return the name of a member's span; empty where it has none."""
         if len(self.traceparents) != len(self.members):

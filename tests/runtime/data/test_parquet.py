@@ -46,6 +46,21 @@ def test_shards_are_one_row_of_prompts_in_the_order_of_their_names(tmp_path: Pat
         assert prompts[12] == Prompt(question="What is 12 + 1?", answer=r"\boxed{13}", line=3)
 
 
+def test_other_columns_are_read_where_a_reward_takes_them(tmp_path: Path) -> None:
+    path = a_shard(tmp_path / "math.parquet", range(10))
+    fields = Fields(question="problem", answer="answer", keeps_others=True)
+
+    with closing(opened(path, fields)) as prompts:
+        assert prompts[7].columns == {
+            "problem": "What is 7 + 1?",
+            "solution": "By addition.",
+            "answer": r"\boxed{8}",
+            "level": 2,
+        }
+    with closing(opened(path)) as prompts:
+        assert prompts[7].columns == {}
+
+
 def test_a_group_has_one_prompt_however_the_walk_is_resumed(tmp_path: Path) -> None:
     path = a_shard(tmp_path / "math.parquet", range(23))
     with closing(opened(path)) as here, closing(opened(path)) as there:

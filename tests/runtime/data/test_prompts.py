@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.order import PassOrder
-from hetrl_runtime.data.prompt import Prompt, PromptSource, Unusable
+from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable
 from hetrl_runtime.data.reference_answer import target
 from tests.runtime.launches import a_prompt_file
 
+GSM8K = Fields()
 
-def opened(path: Path) -> PromptSource:
-    found = open_prompts(path)
+
+def opened(path: Path, fields: Fields = GSM8K) -> PromptSource:
+    found = open_prompts(path, fields)
     assert not isinstance(found, Unusable)
     return found
 
@@ -36,6 +38,10 @@ def test_prompts_are_read_by_index_with_their_lines(tmp_path: Path) -> None:
     assert file[1] == Prompt(question="?", answer="4", line=3)
     assert file[0] == Prompt(question="Wie groß?", answer="#### 3", line=1)
     file.close()
+
+    with_others = opened(path, Fields(keeps_others=True))
+    assert with_others[0].columns == lines[0]
+    with_others.close()
 
 
 @pytest.mark.parametrize(

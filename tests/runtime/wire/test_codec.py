@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetrl_core.units import FLOAT32_MAX
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.codec import Malformed
@@ -24,7 +25,7 @@ from tests.runtime.trajectories import a_trajectory
 @given(
     versions=st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=50).map(sorted),
     prompt=st.integers(0, 30),
-    reward=st.floats(allow_nan=False, allow_infinity=False),
+    reward=st.floats(-FLOAT32_MAX, FLOAT32_MAX),
     is_scored=st.booleans(),
 )
 def test_a_trajectory_comes_out_as_it_went_in(
@@ -74,6 +75,23 @@ def test_what_the_coordinator_needs_is_read_from_the_bytes_that_it_hands_on(
         has_reference=is_scored,
         data=data,
     )
+
+
+def test_unjudged_response_is_a_failure_with_its_reason() -> None:
+    sent = FailedTrajectory(
+        group=1,
+        member=2,
+        epoch=3,
+        process="rollout-0",
+        error="the reward was not judged: TimeLimit: takes too long",
+        unjudged="TimeLimit",
+    )
+    data = codec.encode_trajectory(sent)
+
+    assert codec.receive_trajectory(data) == sent
+    # A reader of an earlier release sees a failure, and no response that is worth 0.
+    assert pb.Trajectory.FromString(data).error == sent.error
+    assert not pb.Trajectory.FromString(data).response_tokens
 
 
 def test_trajectories_stand_in_a_message_as_messages_do() -> None:
@@ -180,6 +198,10 @@ def _set(name: str, value: object) -> Callable[[pb.Trajectory], None]:
             _set("response_tokens", np.int32([0, -7, 0]).tobytes()), "has -7", id="token below 0"
         ),
         pytest.param(_set("reward", float("inf")), "reward is inf", id="reward"),
+        pytest.param(_set("reward", float("nan")), "reward is nan", id="no number"),
+        pytest.param(
+            _set("reward", -1e39), "reward is -1e+39, which float32 does not hold", id="a double"
+        ),
         pytest.param(_set("finish_reason", "tired"), "got 'tired'", id="finish reason"),
     ],
 )

@@ -106,6 +106,7 @@ class WorkerClient(FollowerClient):
                 question=each.question,
                 answer=each.answer,
                 traceparents=tuple(each.traceparents),
+                columns=each.columns,
             )
             for each in reply.leases
         )
