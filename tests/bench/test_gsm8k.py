@@ -7,6 +7,7 @@ import pytest
 from bench.proof.gsm8k import Found, Judged, page, prove
 from bench.proof.malformed import malformed
 from hetrl_runtime.data.prompt import Prompt
+from hetrl_runtime.reward.verdict import Unjudged, UnjudgedReason
 
 PROBLEMS = [
     Prompt(
@@ -30,6 +31,7 @@ def test_references_are_themselves_and_malformed_responses_crash_nothing() -> No
 
 
 def test_a_verifier_that_errs_or_dawdles_does_not_hold() -> None:
+    unjudged = Unjudged(reason=UnjudgedReason.TIME_LIMIT, detail="takes too long")
     fine = Judged(response="", reward=0.0, seconds=0.001)
     good = Found(
         count=1, not_themselves=(), equal_neighbours=0, wrong_neighbours=(), judged=(fine,) * 99
@@ -43,7 +45,7 @@ def test_a_verifier_that_errs_or_dawdles_does_not_hold() -> None:
     assert good.holds
     assert but(judged=(fine,) * 99 + (slow,)).holds
     assert not but(judged=(fine,) * 98 + (slow,) * 2).holds
-    assert not but(judged=(fine,) * 999 + (Judged(response="", reward=0.0, seconds=3),)).holds
+    assert not but(judged=(fine,) * 999 + (Judged(response="", reward=unjudged, seconds=0),)).holds
     assert not but(not_themselves=("1",)).holds
     assert not but(wrong_neighbours=("1 and 2",)).holds
 

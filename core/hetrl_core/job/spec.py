@@ -97,7 +97,9 @@ class PythonReward:
 
     file: str
     function: str = "score"
-    timeout_seconds: float = 2.0
+    timeout_seconds: float = 60.0
+    """By the clock, for one that waits for ever; ``cpu_seconds`` limits what it computes."""
+
     cpu_seconds: int = 2
     memory_bytes: int = 1 << 30
 

@@ -40,11 +40,11 @@ class Regex(ApiModel):
 
 
 class Python(ApiModel):
-    """A function of your own, `(response: str, answer: str) -> float`, in a process of its own.
+    """A function of your own, `(response: str, answer: str) -> float`, in processes of its own.
 
-    That process has no network, starts no other and changes no file. It reads Python, its
-    libraries and the folder of the file, and sees no environment. A response that it fails on is
-    worth 0.
+    They have no network, start no other and change no file. They read Python, its libraries and the
+    folder of the file, and see no environment. The function may ask for prompt, reference and
+    columns by name, or have verl's or TRL's parameters. A response that it fails on is not judged.
     """
 
     source: Source
@@ -55,8 +55,8 @@ class Python(ApiModel):
     ] = "score"
     """Its name in the file."""
 
-    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 2.0
-    """For one response, by the clock."""
+    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
+    """For one response, by the clock: a guard against a function that waits for ever."""
 
     cpu_seconds: Annotated[int, Field(ge=1, le=600)] = 2
     """For one response, of a processor's time."""

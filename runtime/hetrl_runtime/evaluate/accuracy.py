@@ -11,6 +11,7 @@ from pathlib import Path
 from hetrl_core.job.spec import DataSpec, Engine
 from hetrl_runtime.data.prompt import Prompt
 from hetrl_runtime.reward.scoring import scorer_of
+from hetrl_runtime.reward.verdict import Response, Unjudged
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -34,6 +35,11 @@ class Accuracy:
     count: int
     correct: int
     reward_mean: float
+    """Of all problems but the unjudged."""
+
+    unjudged: int
+    """Answers without a reward; the log says why. They count as not solved."""
+
     too_long: int
     """Problems whose prompt exceeds the limit; they count as not solved."""
 
@@ -76,20 +82,28 @@ async def measure(
             )
         finally:
             await engine.stop()
-        rewards = [
+        verdicts = [
             await scorer.score(
-                prompts.decode(last_turn(generation.tokens, generation.versions)), problem.answer
+                Response(
+                    text=prompts.decode(last_turn(generation.tokens, generation.versions)),
+                    reference=problem.answer,
+                    prompt=problem.question,
+                    columns=problem.columns,
+                )
             )
             for problem, generation in zip(problems, generations, strict=True)
             if isinstance(generation, Generation)
         ]
     answered = [each for each in generations if isinstance(each, Generation)]
+    rewards = [each for each in verdicts if not isinstance(each, Unjudged)]
+    unjudged = len(verdicts) - len(rewards)
     correct = sum(each >= 1.0 for each in rewards)
     return Accuracy(
         accuracy=correct / len(problems),
         count=len(problems),
         correct=correct,
-        reward_mean=sum(rewards) / len(problems),
+        reward_mean=sum(rewards) / max(1, len(problems) - unjudged),
+        unjudged=unjudged,
         too_long=len(problems) - len(answered),
         cut_off=sum(each.finish_reason is FinishReason.LENGTH for each in answered),
         called_tools=sum(TOOL_VERSION in each.versions for each in answered),

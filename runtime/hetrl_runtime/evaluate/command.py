@@ -81,7 +81,10 @@ def command(
         max_prompt_tokens=max_prompt_tokens,
         max_response_tokens=max_response_tokens,
     )
-    problems = open_prompts(data, Fields(question=question_field, answer=answer_field))
+    fields = Fields(
+        question=question_field, answer=answer_field, keeps_others=spec.reward_takes_columns
+    )
+    problems = open_prompts(data, fields)
     if isinstance(problems, Unusable):
         raise click.ClickException(problems.message)
     chosen = [problems[index] for index in islice(range(len(problems)), limit)]

@@ -36,6 +36,11 @@ class RolloutMetrics:
             "hetrl_rollout_interrupted_trajectories",
             "Trajectories that new weights reached before their end.",
         )
+        self.unjudged = counter(
+            "hetrl_rewards_unjudged",
+            "Responses without a reward, by the reason why they were not judged.",
+            ["reason"],
+        )
         self.weight_sync_bytes = counter(
             "hetrl_weight_sync_bytes",
             "Weights loaded, counted whole; patches carry fewer bytes over a link.",

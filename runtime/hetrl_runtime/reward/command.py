@@ -9,6 +9,7 @@ import click
 
 from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.reward.options import data_of, reward_options
+from hetrl_runtime.reward.verdict import Response, Unjudged
 
 
 @click.command("reward")
@@ -16,8 +17,9 @@ from hetrl_runtime.reward.options import data_of, reward_options
 def command(reward: str, pattern: str | None, code: str | None) -> None:
     """Score JSON lines {"response": ..., "answer": ...} from standard input, one number a line.
 
-    What cannot be scored in the time that a worker would give it is worth 0. Ends with 1 at the
-    first line that is not of this form, and names it.
+    A line may have "prompt" and any columns beside them, for a function that asks for them. For a
+    response without a reward the line says `unjudged`, and why. Ends with 1 at the first line that
+    is not of this form, and names it.
     """
     try:
         asyncio.run(_score(data_of(reward, pattern, code)))
@@ -29,17 +31,19 @@ async def _score(data: DataSpec) -> None:
     from hetrl_runtime.reward.scoring import scorer_of  # noqa: PLC0415  # as for `--help`
 
     async with scorer_of(data) as scorer:
-        for response, answer in _asked():
-            click.echo(f"{await scorer.score(response, answer):g}")
+        for number, response in _asked():
+            verdict = await scorer.score(response)
+            is_judged = not isinstance(verdict, Unjudged)
+            click.echo(f"{verdict:g}" if is_judged else f"unjudged: line {number}: {verdict}")
 
 
-def _asked() -> Iterator[tuple[str, str]]:
+def _asked() -> Iterator[tuple[int, Response]]:
     for number, line in enumerate(sys.stdin, start=1):
         if line.strip():
-            yield _fields(line, number=number)
+            yield number, _response(line, number=number)
 
 
-def _fields(line: str, *, number: int) -> tuple[str, str]:
+def _response(line: str, *, number: int) -> Response:
     try:
         fields = json.loads(line)
         response, answer = fields["response"], fields["answer"]
@@ -51,4 +55,7 @@ def _fields(line: str, *, number: int) -> tuple[str, str]:
         ) from error
     if not isinstance(response, str) or not isinstance(answer, str):
         raise click.ClickException(f"line {number}: response and answer must be text")
-    return response, answer
+    columns = {name: value for name, value in fields.items() if name != "response"}
+    return Response(
+        text=response, reference=answer, prompt=str(fields.get("prompt", "")), columns=columns
+    )

@@ -30,7 +30,7 @@ def reward_options(*names: str) -> Callable[[Command], Command]:
             "--python",
             "code",
             metavar="FILE[:FUNCTION]",
-            help="With python: your function of response and answer; `score` if none is named.",
+            help="With python: your function, of response and answer; `score` if none is named.",
         ),
     )
 

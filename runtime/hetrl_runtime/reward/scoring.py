@@ -1,32 +1,51 @@
-"""Scoring of responses in a process of its own, because verifiers are slow.
+"""Scoring of responses in a pool of processes, because verifiers are slow.
 
 Parsing one answer as mathematics takes milliseconds of Python, which in this process would
 keep the engine's thread from the interpreter; some answers would take forever. The verifier
 decides what is right; ``reward.confinement`` runs code of a user's own.
+
+What limits a judge is its processor time, so that a verdict does not depend on how busy the
+machine is. The clock only ends a judge that hangs without computing.
 """
 
 import asyncio
+import json
 import logging
 import multiprocessing
 import os
 import resource
 import signal
 import threading
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 from pebble import ProcessExpired, ProcessPool
 
-from hetrl_core.job.spec import DataSpec
-from hetrl_runtime.reward.confinement.code import ConfinedCode
+from hetrl_core.job.spec import DataSpec, Reward
+from hetrl_runtime.reward.confinement.code import ConfinedCode, num_judges
 from hetrl_runtime.reward.one_line import described, one_line
-from hetrl_runtime.reward.verifiers import Verifier, verifier_of
+from hetrl_runtime.reward.verdict import (
+    Response,
+    Unjudged,
+    UnjudgedError,
+    UnjudgedReason,
+    Verdict,
+)
+from hetrl_runtime.reward.verifiers import Judge, judge_of
 
-SCORING_SECONDS = 2.0
-"""Longest that one response is judged; then its judge is killed, and it is worth nothing."""
+JUDGE_CPU_SECONDS = 5.0
+"""Processor time that one response may take; then its judge is killed, and it is not judged.
+
+Answers of MATH and GSM8K take a tenth of this at most."""
+
+JUDGE_CLOCK_SECONDS = 600.0
 
 _JUDGE_BYTES = 4 << 30
 """Of address space: a tower of powers would otherwise take the machine's memory in no time."""
+
+_RULES = frozenset({Reward.MATH, Reward.EXACT, Reward.REGEX})
+"""Rewards that depend on response and reference alone."""
 
 _FIRST_RESPONSES = (
     "1/2",
@@ -53,55 +72,97 @@ def scorer_of(data: DataSpec, *, private: str = "") -> "VerifierPool | ConfinedC
 class VerifierPool:
     """A pool of processes that run a job's verifier; use it as an async context manager."""
 
-    def __init__(self, data: DataSpec) -> None:
+    def __init__(self, data: DataSpec, *, max_processes: int | None = None) -> None:
         """Choose the verifier.
 
         Raises:
-            ValueError: there is none of that name.
+            ValueError: there is none of that name, or it is no reward function.
         """
-        verifier_of(data)
+        judge_of(data)
+        self._is_rule = data.reward in _RULES
         self._pool = ProcessPool(
-            max_workers=1,
+            max_workers=max_processes or num_judges(),
             context=multiprocessing.get_context("spawn"),
             initializer=_prepare,
             initargs=(data,),
         )
 
     async def __aenter__(self) -> Self:
-        # It starts and imports while the engine loads; the first reward does not wait for it.
-        self._pool.schedule(_score, args=["", ""])
+        # They start and import while the engine loads; the first reward does not wait for it.
+        self._pool.schedule(_score, args=["", "", "", "{}"])
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._pool.stop()  # type: ignore[no-untyped-call]
         await asyncio.to_thread(self._pool.join)
 
-    async def score(self, response: str, answer: str) -> float:
-        """Return the reward of a response to a prompt with this reference answer.
+    async def score(self, response: Response) -> Verdict:
+        """Return the verdict on a response; where there is no reward, the log says why.
 
-        Zero where it cannot be judged within ``SCORING_SECONDS`` and in memory; the log says so.
+        None is given within ``JUDGE_CPU_SECONDS`` of processor time and in memory.
         """
-        asked: asyncio.Future[float] = asyncio.wrap_future(
-            self._pool.schedule(_score, args=[response, answer], timeout=SCORING_SECONDS)
+        verdict = await self._asked(response)
+        if isinstance(verdict, Unjudged):
+            logger.warning("a response is not judged: %s: %.80r", verdict, response.text)
+        return verdict
+
+    async def _asked(self, response: Response) -> Verdict:
+        context = ("", "{}") if self._is_rule else (response.prompt, _json(response.columns))
+        asked: asyncio.Future[Verdict] = asyncio.wrap_future(
+            self._pool.schedule(
+                _score,
+                args=[response.text, response.reference, *context],
+                timeout=JUDGE_CLOCK_SECONDS,
+            )
         )
         try:
             return await asked
         except TimeoutError:
-            reason = f"takes more than {SCORING_SECONDS:g} s"
+            reason, detail = UnjudgedReason.TIME_LIMIT, f"no verdict for {JUDGE_CLOCK_SECONDS:g} s"
         except ProcessExpired as error:
-            reason = f"its judge died with exit code {error.exitcode}"
-        except (MemoryError, RecursionError, ArithmeticError, ValueError, TypeError) as error:
-            reason = one_line(described(error))
-        logger.warning("a response cannot be judged and is worth 0: %s: %.80r", reason, response)
-        return 0.0
+            reason, detail = _end_of(error)
+        except Exception as error:  # pickling may raise anything
+            reason, detail = UnjudgedReason.PROCESS_LOST, one_line(described(error))
+        return Unjudged(reason=reason, detail=detail)
+
+
+def _end_of(error: ProcessExpired) -> tuple[UnjudgedReason, str]:
+    if error.exitcode == -signal.SIGPROF:
+        limit = f"takes more than {JUDGE_CPU_SECONDS:g} s of processor time"
+        return UnjudgedReason.TIME_LIMIT, limit
+    return UnjudgedReason.PROCESS_LOST, f"its judge died with exit code {error.exitcode}"
+
+
+def _json(columns: Mapping[str, Any]) -> str:
+    return json.dumps(dict(columns), default=str)
+
+
+def _score(text: str, reference: str, prompt: str, columns: str) -> Verdict:
+    """Judge a response, within the processor time that it may take.
+
+    The kernel ends this process when the timer runs out, whatever it does and in whatever thread.
+    """
+    signal.setitimer(signal.ITIMER_PROF, JUDGE_CPU_SECONDS)
+    try:
+        return _reward(text, reference, prompt, columns)
+    except UnjudgedError as error:
+        return error.unjudged
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 @lru_cache(maxsize=65_536)  # members of a group often agree word for word
-def _score(response: str, answer: str) -> float:
-    return _judge[0](response, answer)
+def _reward(text: str, reference: str, prompt: str, columns: str) -> float:
+    """Return a reward. What is not judged is raised, and so is not remembered."""
+    verdict = _judge[0](
+        Response(text=text, reference=reference, prompt=prompt, columns=json.loads(columns))
+    )
+    if isinstance(verdict, Unjudged):
+        raise UnjudgedError(verdict.reason, verdict.detail)
+    return verdict
 
 
-_judge: list[Verifier] = []
+_judge: list[Judge] = []
 """Of this process, once it is prepared: sending the job's options along would cost more than
 most judgements."""
 
@@ -111,10 +172,11 @@ def _prepare(data: DataSpec) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (_JUDGE_BYTES, _JUDGE_BYTES))
     threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
-    # Before anything is timed: the first judgements load parsers, which takes as long as they may.
-    _judge[:] = [verifier_of(data)]
-    for response in _FIRST_RESPONSES:
-        _judge[0](response, "0.25")
+    # Before anything is limited: the first judgements load parsers, which takes a second.
+    _judge[:] = [judge_of(data)]
+    if data.reward in _RULES:
+        for response in _FIRST_RESPONSES:
+            _judge[0](Response(text=response, reference="0.25"))
 
 
 def _end_with_parent() -> None:

@@ -1,31 +1,66 @@
-"""The verifier of a job's answers: by the name that the job gives it, and with the job's options.
+"""The verifier of a job: by the name of its reward, with the job's options.
 
-Verifiers are entry points of the group ``hetrl.rewards``, so a package of the user's own
-adds one without touching this code.
+Verifiers are entry points of the group ``hetrl.rewards``, so a package of the user's own adds one
+without touching this code: a function of any form that ``signatures`` knows. ``scoring`` decides
+where a verifier runs, and for how long it may.
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import entry_points
 
 from hetrl_core.job.spec import DataSpec, Reward
 from hetrl_runtime.reward import regex
+from hetrl_runtime.reward.one_line import described
+from hetrl_runtime.reward.signatures import SignatureError, call_of
+from hetrl_runtime.reward.verdict import (
+    Response,
+    Unjudged,
+    UnjudgedError,
+    UnjudgedReason,
+    Verdict,
+    read_reward,
+)
 
 GROUP = "hetrl.rewards"
 
-Verifier = Callable[[str, str], float]
+Verifier = Callable[..., object]
 """Takes a response and the prompt's reference answer; returns the reward, 1.0 for right."""
 
+Judge = Callable[[Response], Verdict]
 
-def verifier_of(data: DataSpec) -> Verifier:
-    """Return the verifier of a job whose reward is not code of its user.
+
+def judge_of(data: DataSpec) -> Judge:
+    """Return the judge of a job whose reward is not code of its user.
 
     Raises:
         ValueError: there is none of that name; the message names those that there are.
     """
     if data.regex:
-        return partial(regex.score, pattern=data.regex.pattern)
-    return verifier(data.reward)
+        pattern = data.regex.pattern
+        return judge_by(lambda response, answer: regex.score(response, answer, pattern=pattern))
+    return judge_by(verifier(data.reward))
+
+
+def judge_by(function: Verifier) -> Judge:
+    """Return a judge that calls a reward function and reads what it returns or raises.
+
+    Raises:
+        SignatureError: it is no reward function.
+    """
+    call = call_of(function)
+
+    def judge(response: Response) -> Verdict:
+        try:
+            return read_reward(call(response))
+        except UnjudgedError as error:
+            return error.unjudged
+        except SignatureError as error:
+            return Unjudged(reason=UnjudgedReason.WRONG_SIGNATURE, detail=str(error))
+        except Exception as error:  # Code of others may raise anything.
+            return Unjudged(reason=UnjudgedReason.FUNCTION_RAISED, detail=described(error))
+
+    return judge
 
 
 @cache
@@ -37,7 +72,7 @@ def verifier(name: str) -> Verifier:
     """
     found = entry_points(group=GROUP)
     if name not in found.names:
-        # Those with options of their own are made of these, by ``verifier_of`` and ``confinement``.
+        # Those with options of their own are made of these, here and by ``confinement``.
         known = ", ".join(sorted({*found.names, *Reward}))
         raise ValueError(f"data.reward must be one of {known}, got {name!r}")
     chosen: Verifier = found[name].load()

@@ -186,7 +186,7 @@ class RolloutLoop:
             self._leave_place(asyncio.current_task())
             if not self._client.wants(identity):
                 return
-            scored = await self._responder.score(sampled, lease.answer)
+            scored = await self._responder.score(sampled, lease)
             if scored is not None:
                 await self._responder.deliver(scored)
 

@@ -30,6 +30,10 @@ class RolloutObserver:
         self._metrics.generation_seconds.observe(trajectory.generation_seconds)
         self._metrics.interrupted.inc(trajectory.oldest_version != trajectory.newest_version)
 
+    def unjudged(self, reason: str) -> None:
+        """Count a response without a reward."""
+        self._metrics.unjudged.labels(reason=reason).inc()
+
     def begin_weight_sync(self) -> None:
         """Start to measure the fetching and loading of a version."""
         self._sync_began_at = time.monotonic()

@@ -6,6 +6,7 @@
 """
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass, replace
 from itertools import count
@@ -19,6 +20,7 @@ from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.scoring import VerifierPool
+from hetrl_runtime.reward.verdict import Response, Unjudged, Verdict, read_reward
 from hetrl_runtime.rollout.engine import Generation, GenerationRequest, InferenceEngine
 from hetrl_runtime.rollout.multi_turn import last_turn, respond
 from hetrl_runtime.rollout.observer import RolloutObserver
@@ -130,20 +132,24 @@ class Responder:
             return await respond(self._engine, request, self._prompts.calls, trace)
 
     async def score(
-        self, sampled: SampledTrajectory | FailedTrajectory, answer: str
+        self, sampled: SampledTrajectory | FailedTrajectory, lease: PromptLease
     ) -> SampledTrajectory | FailedTrajectory | None:
         """Return a response with its reward and the reference's log-probabilities.
 
-        A failure is returned as it is; None: the response is not wanted any more.
+        A failure is returned as it is, and a response without a reward is one: 0 would say that it
+        is bad. None: the response is not wanted any more.
         """
         if isinstance(sampled, FailedTrajectory):
             return sampled
-        reward, log_probs = await asyncio.gather(
-            self._reward(sampled, answer), self._reference_log_probs(sampled)
+        verdict, log_probs = await asyncio.gather(
+            self._verdict(sampled, lease), self._reference_log_probs(sampled)
         )
-        if reward is None or (log_probs is None and self._asks_reference):
+        if isinstance(verdict, Unjudged):
+            self._observer.unjudged(verdict.reason)
+            return _failed(sampled, verdict)
+        if verdict is None or (log_probs is None and self._asks_reference):
             return None
-        return replace(sampled, reward=reward, reference_log_probs=log_probs)
+        return replace(sampled, reward=verdict, reference_log_probs=log_probs)
 
     async def _reference_log_probs(self, sampled: SampledTrajectory) -> LogProbs | None:
         """Return the reference's log-probabilities, where inference workers have the reference."""
@@ -155,13 +161,13 @@ class Responder:
                 sampled, is_wanted=lambda: self._client.wants(sampled.id)
             )
 
-    async def _reward(self, sampled: SampledTrajectory, answer: str) -> float | None:
+    async def _verdict(self, sampled: SampledTrajectory, lease: PromptLease) -> Verdict | None:
         data = self._launch.data
         with traced("reward") as span:
             span.note({"hetrl.verifier": data.reward})
-            reward = await self._judged(sampled, answer)
-            if reward is None:
-                return None
+            reward = await self._judged(sampled, lease)
+            if not isinstance(reward, float):
+                return reward
             if data.length_penalty:
                 reward -= length_penalty(
                     sampled.num_response_tokens,
@@ -171,16 +177,24 @@ class Responder:
             span.note({"hetrl.reward": reward})
         return reward
 
-    async def _judged(self, sampled: SampledTrajectory, answer: str) -> float | None:
-        """Return the reward of the last turn, by the verifier or the reward model."""
+    async def _judged(self, sampled: SampledTrajectory, lease: PromptLease) -> Verdict | None:
+        """Return the verdict on the last turn, by the verifier or the reward model."""
         final = last_turn(sampled.response_tokens.tolist(), sampled.token_versions.tolist())
         response = self._prompts.decode(final)
         if self._scorer:
-            return await self._scorer.score(response, answer)
+            return await self._scorer.score(
+                Response(
+                    text=response,
+                    reference=lease.answer,
+                    prompt=lease.question,
+                    columns=json.loads(lease.columns or "{}"),
+                )
+            )
         assert self._inference
-        return await self._inference.reward(
+        reward = await self._inference.reward(
             sampled.question, response, is_wanted=lambda: self._client.wants(sampled.id)
         )
+        return None if reward is None else read_reward(reward)
 
     async def deliver(self, trajectory: SampledTrajectory | FailedTrajectory) -> None:
         """Deliver a trajectory; return once the coordinator has acknowledged it."""
@@ -190,3 +204,14 @@ class Responder:
         ):
             outcome = await self._client.deliver(trajectory)
             span.note({"hetrl.outcome": str(outcome)})
+
+
+def _failed(sampled: SampledTrajectory, verdict: Unjudged) -> FailedTrajectory:
+    return FailedTrajectory(
+        group=sampled.group,
+        member=sampled.member,
+        epoch=sampled.epoch,
+        process=sampled.process,
+        error=f"the reward was not judged: {verdict}",
+        unjudged=verdict.reason,
+    )

@@ -63,6 +63,7 @@ from tests.runtime.launches import a_launch
                 "hetrl_rollout_busy_seconds": "counter",
                 "hetrl_rollout_generation_seconds": "histogram",
                 "hetrl_rollout_interrupted_trajectories": "counter",
+                "hetrl_rewards_unjudged": "counter",
                 "hetrl_weight_sync_bytes": "counter",
             },
         ),

@@ -17,6 +17,7 @@ import sys
 from hetrl_core.job.spec import PythonReward
 from hetrl_runtime.reward.confinement import kernel
 from hetrl_runtime.reward.confinement.code import ConfinedCode
+from hetrl_runtime.reward.verdict import Response, Unjudged
 
 # Classic BPF: Landlock's first call does not exist, every other call is allowed.
 WITHOUT_LANDLOCK = b"".join(
@@ -25,15 +26,21 @@ WITHOUT_LANDLOCK = b"".join(
 )
 
 
-async def main(code: str, groups: list[str]) -> dict[str, dict[str, float]]:
+async def main(code: str, groups: list[str]) -> dict[str, dict[str, float | str]]:
     """Return the numbers by group and attempt."""
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, float | str]] = {}
     attempts = runpy.run_path(code)
     reward = PythonReward(file=code, timeout_seconds=60, cpu_seconds=60)
     async with ConfinedCode(reward) as confined:
         for group in groups:
-            found[group] = {name: await confined.score(group, name) for name in attempts[group]}
+            found[group] = {name: await ask(confined, group, name) for name in attempts[group]}
     return found
+
+
+async def ask(confined: ConfinedCode, group: str, name: str) -> float | str:
+    """Return the number of an attempt, or why there is none."""
+    verdict = await confined.score(Response(text=group, reference=name))
+    return str(verdict) if isinstance(verdict, Unjudged) else verdict
 
 
 if __name__ == "__main__":

@@ -44,6 +44,27 @@ def test_code_of_ones_own_is_asked_for_the_function_that_is_named(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_response_that_is_not_judged_says_why_and_on_which_line() -> None:
+    result = ask(lines=[RIGHT, {"response": "3", "answer": "#### "}])
+
+    assert result.exit_code == 0
+    judged, unjudged = result.output.splitlines()
+    assert judged == "1"
+    assert unjudged.startswith("unjudged: line 2: ReferenceUnreadable: the reference answer has")
+
+
+@pytest.mark.slow
+def test_code_gets_prompt_and_columns_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "rewards.py"
+    file.write_text("def score(response, answer, prompt, level):\n    return len(prompt) + level\n")
+
+    line = {**RIGHT, "prompt": "2+2?", "level": 3}
+    result = ask("--verifier", "python", "--python", str(file), lines=[line])
+
+    assert (result.exit_code, result.output) == (0, "7\n")
+
+
+@pytest.mark.slow
 def test_code_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = tmp_path / "missing.py"
 

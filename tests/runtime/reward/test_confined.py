@@ -1,5 +1,6 @@
 """A job's own reward code: what it may do, and what becomes of it when it does more."""
 
+import asyncio
 import socket
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from hetrl_core.job.spec import PythonReward
 from hetrl_runtime.reward.confinement.code import CodeError, ConfinedCode
+from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict
 
 pytestmark = pytest.mark.slow
 
@@ -85,12 +87,16 @@ def reward(tmp_path: Path) -> PythonReward:
     return PythonReward(file=str(file), timeout_seconds=60, cpu_seconds=1, memory_bytes=512 << 20)
 
 
+async def ask(code: ConfinedCode, response: str, answer: str) -> Verdict:
+    return await code.score(Response(text=response, reference=answer))
+
+
 async def test_it_scores(reward: PythonReward) -> None:
     async with ConfinedCode(reward) as code:
-        assert await code.score("compare 18", "18") == 1.0
-        assert await code.score("compare 17\n\u2028 \x00", "18") == 0.0
-        assert await code.score("print", "") == 1.0
-        assert await code.score("thread", "") == 1.0
+        assert await ask(code, "compare 18", "18") == 1.0
+        assert await ask(code, "compare 17\n\u2028 \x00", "18") == 0.0
+        assert await ask(code, "print", "") == 1.0
+        assert await ask(code, "thread", "") == 1.0
 
 
 @pytest.mark.parametrize(
@@ -99,13 +105,13 @@ async def test_it_scores(reward: PythonReward) -> None:
 )
 async def test_it_is_refused(reward: PythonReward, action: str) -> None:
     async with ConfinedCode(reward) as code:
-        assert await code.score(action, "") == 0.5
+        assert await ask(code, action, "") == 0.5
 
 
 async def test_it_reaches_no_network(reward: PythonReward) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         async with ConfinedCode(reward) as code:
-            assert await code.score(f"connect {server.getsockname()[1]}", "") == 0.5
+            assert await ask(code, f"connect {server.getsockname()[1]}", "") == 0.5
 
 
 async def test_it_cannot_change_the_files_of_the_job(reward: PythonReward, tmp_path: Path) -> None:
@@ -114,7 +120,7 @@ async def test_it_cannot_change_the_files_of_the_job(reward: PythonReward, tmp_p
 
     async with ConfinedCode(reward) as code:
         for action in ("write", "remove", "rename"):
-            assert await code.score(f"{action} {precious}", "") == 0.5
+            assert await ask(code, f"{action} {precious}", "") == 0.5
 
     assert precious.read_text() == "precious"
 
@@ -125,28 +131,35 @@ async def test_it_sees_nothing_of_the_environment(
     monkeypatch.setenv("TOKEN", "secret")
 
     async with ConfinedCode(reward) as code:
-        assert await code.score("secret", "") == 0.0
+        assert await ask(code, "secret", "") == 0.0
 
 
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("action", "reason", "said"),
     [
-        ("spin", "its process is lost: it ended with -24"),
-        ("grow", "MemoryError"),
-        ("raise", "ZeroDivisionError: division by zero"),
-        ("exit", "its process is lost: it ended with 7"),
-        ("text", "TypeError: a reward must be a finite number, got '1.0'"),
-        ("nan", "TypeError: a reward must be a finite number, got nan"),
+        ("spin", UnjudgedReason.TIME_LIMIT, "more processor time than cpuSeconds allows"),
+        ("grow", UnjudgedReason.FUNCTION_RAISED, "MemoryError"),
+        ("raise", UnjudgedReason.FUNCTION_RAISED, "ZeroDivisionError: division by zero"),
+        ("exit", UnjudgedReason.PROCESS_LOST, "it ended with 7"),
+        ("text", UnjudgedReason.WRONG_TYPE, "the reward function returned str '1.0'"),
+        ("nan", UnjudgedReason.NOT_FINITE, "the reward function returned nan"),
     ],
 )
-async def test_what_goes_wrong_is_worth_nothing_and_the_next_is_scored(
-    reward: PythonReward, action: str, said: str, caplog: pytest.LogCaptureFixture
+async def test_response_is_unjudged_with_its_reason_and_the_next_is_judged(
+    reward: PythonReward,
+    action: str,
+    reason: UnjudgedReason,
+    said: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with ConfinedCode(reward) as code:
-        assert await code.score(action, "") == 0.0
-        assert await code.score("compare 1", "1") == 1.0
+        verdict = await ask(code, action, "")
+        assert await ask(code, "compare 1", "1") == 1.0
 
-    assert said in caplog.text
+    assert isinstance(verdict, Unjudged)
+    assert verdict.reason is reason
+    assert said in verdict.detail
+    assert f"{reason}: " in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -166,33 +179,31 @@ async def test_what_goes_wrong_is_worth_nothing_and_the_next_is_scored(
     ],
     ids=lambda reply: reply[:16],
 )
-async def test_a_forged_answer_is_worth_nothing(
-    reward: PythonReward, reply: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_forged_answer_is_unjudged(reward: PythonReward, reply: str) -> None:
     async with ConfinedCode(reward) as code:
-        assert await code.score(f"forge {reply}", "") == 0.0
-        assert await code.score("compare 1", "1") == 1.0
+        verdict = await ask(code, f"forge {reply}", "")
+        assert await ask(code, "compare 1", "1") == 1.0
 
-    assert "its process is lost" in caplog.text
+    assert isinstance(verdict, Unjudged)
+    assert verdict.reason is UnjudgedReason.PROCESS_LOST
 
 
-async def test_time_is_limited_where_no_processor_is_used(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_time_is_limited_where_no_processor_is_used(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text(CODE)
     impatient = PythonReward(file=str(tmp_path / "code.py"), timeout_seconds=0.2)
 
     async with ConfinedCode(impatient) as code:
         started = time.monotonic()
-        assert await code.score("sleep", "") == 0.0
+        verdict = await ask(code, "sleep", "")
         assert time.monotonic() - started < 60
 
-    assert "takes more than 0.2 s" in caplog.text
+    assert isinstance(verdict, Unjudged)
+    assert str(verdict) == "TimeLimit: takes more than 0.2 s by the clock"
 
 
 async def test_processor_time_is_counted_for_each_answer_alone(reward: PythonReward) -> None:
     async with ConfinedCode(reward) as code:
-        found = [await code.score("count", "") for _ in range(50)]
+        found = [await ask(code, "count", "") for _ in range(50)]
 
     assert found == [float(number) for number in range(1, 51)]
 
@@ -205,6 +216,8 @@ async def test_processor_time_is_counted_for_each_answer_alone(reward: PythonRew
         ("import nowhere_at_all", "ModuleNotFoundError"),
         ("points = 1", "has no function score"),
         ("import sys\nsys.exit(0)", "SystemExit"),
+        ("def score():\n    return 1.0", "score takes nothing; a reward function takes"),
+        ("async def score(response, answer):\n    return 1.0", "is a coroutine function"),
     ],
 )
 async def test_code_that_cannot_be_used_is_named(
@@ -217,3 +230,11 @@ async def test_code_that_cannot_be_used_is_named(
     with pytest.raises(CodeError, match=rf"data.python: {file} cannot be used: .*{said}"):
         async with ConfinedCode(PythonReward(file=str(file))):
             pass
+
+
+async def test_responses_are_judged_by_several_processes_at_once(reward: PythonReward) -> None:
+    async with ConfinedCode(reward, max_processes=2) as code:
+        found = await asyncio.gather(*(ask(code, "count", "") for _ in range(4)))
+
+        assert sorted(found) in ([1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 3.0])
+        assert len(code._processes) == 2

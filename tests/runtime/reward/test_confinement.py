@@ -10,6 +10,7 @@ import pytest
 from hetrl_core.job.spec import PythonReward
 from hetrl_runtime.reward.confinement import landlock
 from hetrl_runtime.reward.confinement.code import ConfinedCode
+from hetrl_runtime.reward.verdict import Response, Unjudged
 
 pytestmark = pytest.mark.slow
 
@@ -71,8 +72,10 @@ async def test_keys_below_the_folder_of_the_code_are_refused(tmp_path: Path) -> 
     async with ConfinedCode(
         PythonReward(file=str(tmp_path / "code.py")), private=str(keys)
     ) as code:
-        assert await code.score("words.txt", "") == 4.0
-        assert await code.score("runs/job-1/notes.txt", "") == 4.0
-        assert await code.score("latest/notes.txt", "") == 4.0
-        assert await code.score("runs/job-1/tls/rollout.key", "") == 0.0
-        assert await code.score("latest/tls/rollout.key", "") == 0.0
+        assert await code.score(Response(text="words.txt", reference="")) == 4.0
+        assert await code.score(Response(text="runs/job-1/notes.txt", reference="")) == 4.0
+        assert await code.score(Response(text="latest/notes.txt", reference="")) == 4.0
+        for key in ("runs/job-1/tls/rollout.key", "latest/tls/rollout.key"):
+            verdict = await code.score(Response(text=key, reference=""))
+            assert isinstance(verdict, Unjudged)
+            assert "PermissionError" in verdict.detail

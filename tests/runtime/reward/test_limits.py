@@ -16,6 +16,7 @@ from hetrl_core.job.spec import PythonReward
 from hetrl_runtime.reward.confinement import process
 from hetrl_runtime.reward.confinement.code import CodeError, ConfinedCode
 from hetrl_runtime.reward.confinement.usage import MAX_THREADS, Usage, excess, usage_of
+from hetrl_runtime.reward.verdict import Response, Unjudged, Verdict
 
 CODE = r'''
 import ctypes, signal, threading, time
@@ -72,6 +73,10 @@ ACTIONS = {
 '''
 
 
+async def ask(code: ConfinedCode, action: str) -> Verdict:
+    return await code.score(Response(text=action, reference=""))
+
+
 @pytest.fixture
 def reward(tmp_path: Path) -> PythonReward:
     file = tmp_path / "code.py"
@@ -109,24 +114,24 @@ def test_usage_of_a_process_is_read() -> None:
     ],
 )
 async def test_limits_hold_where_signals_are_ignored(
-    reward: PythonReward, action: str, said: str, caplog: pytest.LogCaptureFixture
+    reward: PythonReward, action: str, said: str
 ) -> None:
     async with ConfinedCode(reward) as code:
-        assert await code.score(action, "") == 0.0
-        assert await code.score("some threads", "") == 1.0
+        verdict = await ask(code, action)
+        assert await ask(code, "some threads") == 1.0
 
-    assert said in caplog.text
+    assert isinstance(verdict, Unjudged)
+    assert said in verdict.detail
 
 
 @pytest.mark.slow
 async def test_limits_hold_between_two_responses(reward: PythonReward) -> None:
     async with ConfinedCode(reward) as code:
-        assert await code.score("spin behind", "") == 1.0
-        assert code._process
+        assert await ask(code, "spin behind") == 1.0
         async with asyncio.timeout(60):
-            await code._process._process.wait()
-        # The response after it is not worth 0 for that: a new process answers.
-        assert await code.score("some threads", "") == 1.0
+            await code._processes[0]._process.wait()
+        # The response after it is judged all the same: a new process answers.
+        assert await ask(code, "some threads") == 1.0
 
 
 @pytest.mark.slow
@@ -136,12 +141,12 @@ async def test_process_near_the_limit_of_its_life_is_replaced(
     monkeypatch.setattr(process, "LIFE_RESPONSES", 3 - int(process.START_SECONDS))
 
     async with ConfinedCode(reward) as code:
-        found = [await code.score("use", "") for _ in range(3)]
+        found = [await ask(code, "use") for _ in range(3)]
 
     # Three seconds of life: two responses at most, and none is lost.
     assert found[0] == 1.0
     assert found.count(1.0) >= 2
-    assert 0.0 not in found
+    assert not any(isinstance(each, Unjudged) for each in found)
     assert not caplog.records
 
 
@@ -162,12 +167,13 @@ ASKS = """
 import asyncio, sys
 from hetrl_core.job.spec import PythonReward
 from hetrl_runtime.reward.confinement.code import ConfinedCode
+from hetrl_runtime.reward.verdict import Response
 
 async def main():
     reward = PythonReward(file=sys.argv[1], timeout_seconds=600, cpu_seconds=600)
     async with ConfinedCode(reward) as code:
-        print(code._process.pid, flush=True)
-        await code.score("sleep", "")
+        print(code._processes[0].pid, flush=True)
+        await code.score(Response(text="sleep", reference=""))
 
 asyncio.run(main())
 """
@@ -221,11 +227,13 @@ async def test_log_takes_what_code_says_on_one_line(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         async with ConfinedCode(reward) as code:
-            assert await code.score("tell", "") == 0.0
+            assert isinstance(await ask(code, "tell"), Unjudged)
 
     (record,) = caplog.records
     assert record.getMessage().isprintable()
-    said = record.getMessage().removeprefix("data.python: a response is worth 0: ")
+    said = record.getMessage().removeprefix(
+        "data.python: a response is not judged: FunctionRaised: "
+    )
     assert said.startswith(r"ValueError: first\n2026-01-31 ERROR second \x1b[31mxxx")
     assert said.count("x") < 200
 

@@ -1,5 +1,8 @@
-"""Scoring in a process of its own: what takes for ever or fails is worth nothing."""
+"""Scoring in processes of their own: what takes for ever or fails is not judged."""
 
+import os
+import signal
+import threading
 import time
 
 import pytest
@@ -7,34 +10,69 @@ import pytest
 from hetrl_core.job.spec import DataSpec, RegexReward
 from hetrl_runtime.reward import scoring
 from hetrl_runtime.reward.scoring import VerifierPool
+from hetrl_runtime.reward.verdict import (
+    Response,
+    Unjudged,
+    UnjudgedError,
+    UnjudgedReason,
+    Verdict,
+)
 
 BACKTRACKS = DataSpec(prompts="", reward="regex", regex=RegexReward(pattern=r"(a+)+$"))
+HARD, EASY = (Response(text=text, reference="") for text in ("a" * 64 + "!", "aaaa"))
 
 
 @pytest.mark.slow
-async def test_a_response_that_takes_for_ever_is_worth_nothing_and_the_next_is_judged(caplog):
-    async with VerifierPool(BACKTRACKS) as pool:
-        assert await pool.score("aaaa", "") == 1.0
+async def test_response_that_takes_for_ever_is_unjudged_and_the_next_is_judged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with VerifierPool(BACKTRACKS, max_processes=1) as pool:
+        assert await pool.score(EASY) == 1.0
+        verdict = await pool.score(HARD)
+        assert await pool.score(EASY) == 1.0
 
+    assert isinstance(verdict, Unjudged)
+    assert str(verdict) == "TimeLimit: takes more than 5 s of processor time"
+    assert str(verdict) in caplog.text
+
+
+@pytest.mark.slow
+async def test_judge_that_waits_for_a_processor_still_gives_its_verdict() -> None:
+    async with VerifierPool(DataSpec(prompts=""), max_processes=1) as pool:
+        await pool.score(Response(text="1", reference="1"))
+        (judge,) = pool._pool._pool_manager.worker_manager.workers
+        os.kill(judge, signal.SIGSTOP)
+        threading.Timer(scoring.JUDGE_CPU_SECONDS + 1, os.kill, (judge, signal.SIGCONT)).start()
         started = time.monotonic()
-        assert await pool.score("a" * 64 + "!", "") == 0.0
-        assert time.monotonic() - started < 30
-        assert await pool.score("aaaa", "") == 1.0
+        verdict = await pool.score(Response(text=r"\boxed{\frac{2}{8}}", reference="0.25"))
 
-    assert "takes more than 2 s" in caplog.text
+    assert verdict == 1.0
+    assert time.monotonic() - started > scoring.JUDGE_CPU_SECONDS
 
 
 @pytest.mark.slow
-async def test_a_judge_that_raises_is_worth_nothing(monkeypatch, caplog):
-    async with VerifierPool(DataSpec(prompts="")) as pool:
+async def test_judge_that_raises_is_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with VerifierPool(DataSpec(prompts=""), max_processes=1) as pool:
         # It must be known to the other process, and it cannot make anything of texts.
-        monkeypatch.setattr(scoring, "_score", pow)
-        assert await pool.score("x", "y") == 0.0
+        monkeypatch.setattr(scoring, "_score", divmod)
+        verdict = await pool.score(Response(text="x", reference="y"))
 
-    assert "TypeError: unsupported operand" in caplog.text
+    assert isinstance(verdict, Unjudged)
+    assert str(verdict).startswith("ProcessLost: TypeError")
 
 
-async def test_an_unknown_reward_is_refused_before_anything_starts():
+def test_verdict_is_remembered_and_its_absence_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts: list[Verdict] = [Unjudged(reason=UnjudgedReason.FUNCTION_RAISED, detail="x"), 1.0]
+    monkeypatch.setattr(scoring, "_judge", [lambda _: verdicts.pop(0)])
+    arguments = ("a response", "a reference", "", "{}")
+
+    with pytest.raises(UnjudgedError):
+        scoring._reward(*arguments)
+    assert scoring._reward(*arguments) == 1.0
+    assert scoring._reward(*arguments) == 1.0
+
+
+async def test_unknown_reward_is_refused_before_anything_starts() -> None:
     with pytest.raises(
         ValueError, match="must be one of exact, math, model, python, regex, got 'guess'"
     ):

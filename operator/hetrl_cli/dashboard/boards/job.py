@@ -251,10 +251,11 @@ _LEARNING = row(
     ),
     chart(
         "Groups without a signal",
-        "Per second: groups left out because their rewards were all equal, and "
-        "trajectories that new weights reached before their end.",
+        "Per second: groups left out because their rewards were all equal, responses that "
+        "no reward was given, and trajectories that new weights reached before their end.",
         {
             "groups left out": rate("hetrl_groups_left_out_total").sum(),
+            "rewards not judged": rate("hetrl_rewards_unjudged_total").sum(),
             "trajectories interrupted": rate("hetrl_rollout_interrupted_trajectories_total").sum(),
         },
     ),

@@ -1,18 +1,32 @@
-"""A job's own reward code, asked from outside: what its answers are worth.
+"""A job's own reward code, asked from outside for its verdicts.
 
-``restrictions`` says what its process gives up, and ``process`` asks and watches it. This module
-sets a time limit, and replaces the process when it takes too long or dies.
+``restrictions`` says what its processes give up, and ``process`` asks and watches one. This module
+keeps a pool of them, and replaces one that takes too long or dies.
 """
 
 import asyncio
 import logging
+import os
 from typing import Self
 
 from hetrl_core.job.spec import PythonReward
-from hetrl_runtime.reward.confinement.process import START_SECONDS, ConfinedProcess, FunctionError
+from hetrl_runtime.reward.confinement.process import (
+    START_SECONDS,
+    ConfinedProcess,
+    CpuTimeError,
+    FunctionError,
+)
 from hetrl_runtime.reward.one_line import one_line
+from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict
+
+MAX_JUDGES = 8
 
 logger = logging.getLogger(__name__)
+
+
+def num_judges() -> int:
+    """Return how many processes of rewards may compute at once: one core is the engine's."""
+    return max(1, min(MAX_JUDGES, len(os.sched_getaffinity(0)) - 1))
 
 
 class CodeError(ValueError):
@@ -20,31 +34,39 @@ class CodeError(ValueError):
 
 
 class ConfinedCode:
-    """A client of the function of a file; use it as an async context manager."""
+    """A pool of processes with the function of a file; use it as an async context manager.
 
-    def __init__(self, reward: PythonReward, *, private: str = "") -> None:
+    The first process starts with the pool, the others when several responses wait at once.
+    """
+
+    def __init__(
+        self, reward: PythonReward, *, private: str = "", max_processes: int | None = None
+    ) -> None:
         """Prepare to ask.
 
         Args:
             reward: the function, and what one call may take.
             private: a folder that the code may not read, such as that of the worker's key, even
                 where it lies below the folder of the code; empty if there is none.
+            max_processes: the most at a time; None: one for each core but one.
         """
         self._reward = reward
         self._private = private
-        self._process: ConfinedProcess | None = None
-        self._turn = asyncio.Lock()
+        self._processes: list[ConfinedProcess] = []
+        """Those that are idle, the one used last at the end."""
+
+        self._turns = asyncio.Semaphore(max_processes or num_judges())
 
     async def __aenter__(self) -> Self:
         """Load the code.
 
         Raises:
-            CodeError: it is not there, cannot be loaded, or this machine cannot confine it.
+            CodeError: it is not there, is no reward function, or this machine cannot confine it.
             OSError: its process does not start or answer.
         """
         file = self._reward.file
         try:
-            self._process = await ConfinedProcess.started(self._reward, private=self._private)
+            self._processes.append(await self._started())
         except FunctionError as error:
             raise CodeError(f"data.python: {file} cannot be used: {error}") from error
         except (OSError, ValueError) as error:
@@ -53,42 +75,62 @@ class ConfinedCode:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stop()
+        while self._processes:
+            await self._processes.pop().close()
 
-    async def score(self, response: str, answer: str) -> float:
-        """Return what the function makes of a response and the reference answer.
+    async def score(self, response: Response) -> Verdict:
+        """Return what the function makes of a response, or why there is no reward; it is logged."""
+        async with self._turns:
+            verdict = await self._asked(response)
+        if isinstance(verdict, Unjudged):
+            logger.warning(
+                "data.python: a response is not judged: %s: %.80r", verdict, response.text
+            )
+        return verdict
 
-        Zero where it raises, takes too long or too much memory, or returns no finite number; the
-        log says so.
-        """
-        async with self._turn:
-            try:
-                process = await self._running()
-                async with asyncio.timeout(self._reward.timeout_seconds):
-                    return await process.asked(response, answer)
-            except FunctionError as error:
-                reason = str(error)
-            except TimeoutError:
-                reason = f"takes more than {self._reward.timeout_seconds:g} s"
-                await self._stop()
-            except (OSError, ValueError, RecursionError, OverflowError) as error:
-                reason = one_line(f"its process is lost: {error}")
-                await self._stop()
-        logger.warning("data.python: a response is worth 0: %s: %.80r", reason, response)
-        return 0.0
+    async def _asked(self, response: Response) -> Verdict:
+        process = None
+        try:
+            process = await self._idle()
+            async with asyncio.timeout(self._reward.timeout_seconds):
+                verdict = await process.asked(response)
+        except BaseException as error:
+            # Its answer is lost, and would be taken for the next one's.
+            if process:
+                await process.close()
+            return self._lost(error)
+        self._processes.append(process)
+        return verdict
 
-    async def _running(self) -> ConfinedProcess:
-        """Return a process that can be asked: one that ended or is used up is replaced."""
+    def _lost(self, error: BaseException) -> Unjudged:
+        match error:
+            case CpuTimeError():
+                reason, detail = UnjudgedReason.TIME_LIMIT, str(error)
+            case TimeoutError():
+                seconds = f"{self._reward.timeout_seconds:g} s"
+                reason, detail = (
+                    UnjudgedReason.TIME_LIMIT,
+                    f"takes more than {seconds} by the clock",
+                )
+            case OSError() | ValueError() | RecursionError() | OverflowError():
+                reason, detail = UnjudgedReason.PROCESS_LOST, one_line(error)
+            case _:
+                raise error
+        return Unjudged(reason=reason, detail=detail)
+
+    async def _idle(self) -> ConfinedProcess:
+        """Return a process that can be asked: those that ended or are used up are replaced."""
         cpu_seconds = self._reward.cpu_seconds
-        if self._process and not self._process.may_use(cpu_seconds):
-            await self._stop()
-        if self._process is None:
-            self._process = await ConfinedProcess.started(self._reward, private=self._private)
-            if not self._process.may_use(cpu_seconds):
-                raise OSError("the worker's own limit of processor time leaves it none")
-        return self._process
-
-    async def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process:
+        while self._processes:
+            process = self._processes.pop()
+            if process.may_use(cpu_seconds):
+                return process
             await process.close()
+        process = await self._started()
+        if not process.may_use(cpu_seconds):
+            await process.close()
+            raise OSError("the worker's own limit of processor time leaves it none")
+        return process
+
+    async def _started(self) -> ConfinedProcess:
+        return await ConfinedProcess.started(self._reward, private=self._private)

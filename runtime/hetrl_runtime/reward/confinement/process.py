@@ -1,21 +1,29 @@
 """One confined process that answers for a job's reward code, seen from the process that asks.
 
-This module starts, asks and watches it; ``code`` replaces it and converts answers to rewards.
+This module starts, asks and watches it; ``code`` replaces it and keeps a pool of them.
 Answers come as JSON lines: nothing that the process says is ever executed.
 """
 
 import asyncio
 import contextlib
 import json
-import math
 import os
+import signal
 import sys
+from dataclasses import asdict
 from typing import Any, Self
 
 from hetrl_core.job.spec import PythonReward
+from hetrl_core.units import FLOAT32_MAX
 from hetrl_runtime.reward.confinement import kernel, landlock
-from hetrl_runtime.reward.confinement.usage import allow_cpu_seconds, excess, usage_of
+from hetrl_runtime.reward.confinement.usage import (
+    TOO_MUCH_CPU,
+    allow_cpu_seconds,
+    excess,
+    usage_of,
+)
 from hetrl_runtime.reward.one_line import one_line
+from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict
 
 START_SECONDS = 60.0
 """For Python to start and the code to be loaded, libraries and all."""
@@ -27,7 +35,11 @@ _LOOK_SECONDS = 0.05
 
 
 class FunctionError(ValueError):
-    """The code said what was wrong; its process lives, and can be asked again."""
+    """The code cannot be loaded; its process said why."""
+
+
+class CpuTimeError(OSError):
+    """The code used up the processor time of one response, and its process has ended."""
 
 
 class ConfinedProcess:
@@ -86,22 +98,25 @@ class ConfinedProcess:
         self._until_cpu_seconds = until or self._until_cpu_seconds
         return until is not None
 
-    async def asked(self, response: str, answer: str) -> float:
-        """Return the reward of one response.
+    async def asked(self, response: Response) -> Verdict:
+        """Return the verdict on one response.
 
         Raises:
-            FunctionError: the code says what was wrong.
-            OSError: the process ended; the message says why.
-            ValueError: it answers something else than a finite number.
+            CpuTimeError: it used up its processor time.
+            OSError: the process ended for another reason; the message says why.
+            ValueError: it answers something else than a verdict.
         """
-        request = json.dumps({"response": response, "answer": answer})
+        request = json.dumps(asdict(response), default=str)
         assert self._process.stdin  # A pipe, by the way it was started.
         self._process.stdin.write(request.encode() + b"\n")
         await self._process.stdin.drain()
-        reward = (await self._reply()).get("reward")
-        if not isinstance(reward, int | float) or not math.isfinite(reward):
-            raise ValueError(f"it answered {reward!r:.80}")
-        return float(reward)
+        match await self._reply():
+            case {"reward": int() | float() as reward} if abs(reward) <= FLOAT32_MAX:
+                return float(reward)
+            case {"unjudged": str(reason), "detail": str(detail)}:
+                return Unjudged(reason=UnjudgedReason(reason), detail=one_line(detail))
+            case other:
+                raise ValueError(f"it answered {other!r:.80}")
 
     async def close(self) -> None:
         """End the process and wait for its end."""
@@ -114,6 +129,8 @@ class ConfinedProcess:
         line = await self._process.stdout.readline()
         if not line:
             status = await self._process.wait()
+            if status == -signal.SIGXCPU or self._killed_for == TOO_MUCH_CPU:
+                raise CpuTimeError(TOO_MUCH_CPU)
             raise OSError(self._killed_for or f"it ended with {status}")
         match json.loads(line):
             case {"error": said}:

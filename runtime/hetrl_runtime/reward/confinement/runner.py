@@ -8,15 +8,15 @@ input ends. What the code prints goes nowhere near the answers.
 
 import importlib.util
 import json
-import math
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hetrl_runtime.reward.confinement.restrictions import Bounds, confine
 from hetrl_runtime.reward.one_line import described
+from hetrl_runtime.reward.verdict import Response, Unjudged
+from hetrl_runtime.reward.verifiers import Verifier, judge_by
 
 
 def main(file: str, function: str, bounds: Bounds) -> None:
@@ -29,20 +29,20 @@ def main(file: str, function: str, bounds: Bounds) -> None:
 
         try:
             confine(Path(file), bounds)
-            score = _loaded(Path(file), function)
+            judge = judge_by(_loaded(Path(file), function))
         except BaseException as error:  # The code may raise anything.
             reply(error=described(error))
             return
         reply(ready=True)
         for line in sys.stdin:
-            try:
-                fields = json.loads(line)
-                reply(reward=_finite(score(fields["response"], fields["answer"])))
-            except Exception as error:  # likewise
-                reply(error=described(error))
+            verdict = judge(Response(**json.loads(line)))
+            if isinstance(verdict, Unjudged):
+                reply(unjudged=verdict.reason, detail=verdict.detail)
+            else:
+                reply(reward=verdict)
 
 
-def _loaded(file: Path, function: str) -> Callable[[str, str], object]:
+def _loaded(file: Path, function: str) -> Verifier:
     spec = importlib.util.spec_from_file_location("reward_code", file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is not a file of Python")
@@ -51,14 +51,8 @@ def _loaded(file: Path, function: str) -> Callable[[str, str], object]:
     found = getattr(module, function, None)
     if not callable(found):
         raise TypeError(f"{file} has no function {function}")
-    chosen: Callable[[str, str], object] = found
+    chosen: Verifier = found
     return chosen
-
-
-def _finite(value: object) -> float:
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError(f"a reward must be a finite number, got {value!r:.80}")
-    return float(value)
 
 
 if __name__ == "__main__":

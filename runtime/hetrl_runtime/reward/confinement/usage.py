@@ -18,6 +18,8 @@ pods as well, so it would refuse threads to code that has none."""
 GRACE_SECONDS = 0.5
 """Beyond the soft limit: the kernel's signal, if the code leaves it alone, comes first."""
 
+TOO_MUCH_CPU = "it uses more processor time than cpuSeconds allows"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -44,7 +46,7 @@ def usage_of(pid: int) -> Usage:
 def excess(usage: Usage, *, until_cpu_seconds: float) -> str | None:
     """Return what a process has too much of, in words; None if it keeps within its limits."""
     if usage.cpu_seconds > until_cpu_seconds + GRACE_SECONDS:
-        return "it uses more processor time than cpuSeconds allows"
+        return TOO_MUCH_CPU
     if usage.threads > MAX_THREADS:
         return f"it has {usage.threads} threads, at most {MAX_THREADS} are allowed"
     return None
