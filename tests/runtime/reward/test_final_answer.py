@@ -1,8 +1,11 @@
 """Where the final answer of a response stands: headings, boxes, reasoning, other forms."""
 
+import time
+
 import pytest
 
 from hetrl_core.job.spec import DataSpec
+from hetrl_runtime.reward.final_answer import final_answer
 from hetrl_runtime.reward.verdict import Response, Unjudged
 from hetrl_runtime.reward.verifiers import judge_of
 
@@ -169,3 +172,30 @@ def test_reasoning_is_no_answer(response: str, answer: str, expected: float) -> 
 @pytest.mark.parametrize(("response", "answer", "expected"), FORMS)
 def test_answer_is_found_in_other_forms(response: str, answer: str, expected: float) -> None:
     assert reward("math", response, answer) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\boxed{" * 10_000,
+        "<think>" * 10_000,
+        "<answer>" * 10_000,
+        "answer is " * 10_000,
+        "answer is" + " " * 100_000 + "x",
+        "####\n" * 20_000,
+        "####" + " " * 100_000 + "x",
+        "#### " + "so " * 30_000 + "x",
+        "```\n" * 20_000,
+        "\\boxed{1}" + " " * 100_000 + "x\\boxed{2}",
+        "{" * 100_000,
+        "# " + "1" * 100_000 + "x",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_hostile_text_takes_linear_time(text: str) -> None:
+    started = time.process_time()
+
+    final_answer(text, num_values=3)
+
+    # A quadratic search takes minutes.
+    assert time.process_time() - started < 5

@@ -5,6 +5,7 @@ keeps a pool of them, and replaces one that takes too long or dies.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 from typing import Self
@@ -123,8 +124,10 @@ class ConfinedCode:
         cpu_seconds = self._reward.cpu_seconds
         while self._processes:
             process = self._processes.pop()
-            if process.may_use(cpu_seconds):
-                return process
+            # It may have ended in this moment, which says nothing about the response.
+            with contextlib.suppress(OSError):
+                if process.may_use(cpu_seconds):
+                    return process
             await process.close()
         process = await self._started()
         if not process.may_use(cpu_seconds):
