@@ -34,7 +34,6 @@ def earlier(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_two_demos_begin_at_the_same_model_where_that_is_asked_for(
     earlier: Path, tmp_path: Path
 ) -> None:

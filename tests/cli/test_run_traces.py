@@ -18,7 +18,7 @@ from hetrl_runtime.tiny.warm_up import WarmUp
 from tests.cli.running import a_job
 from tests.runtime.tracing.collector import Collector, Seen, a_collector
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 STEPS = 8
 GROUP_SIZE = 4

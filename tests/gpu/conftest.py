@@ -13,5 +13,4 @@ needs_a_gpu = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
     pytest.mark.gpu,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
 ]

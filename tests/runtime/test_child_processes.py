@@ -16,7 +16,7 @@ from hetrl_core.task import Task
 from hetrl_runtime.process.child_processes import run_together
 from tests.runtime.launches import a_launch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 RANK = Rank(ordinal=0, local_gpu=0, task=Task.ACTOR_TRAINING, replica=0, stage=0, tensor_rank=0)
 RANKS = [replace(RANK, local_gpu=gpu, tensor_rank=gpu) for gpu in range(2)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.task import Role
+from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator.rules.members import Member, Members
 from hetrl_runtime.wire.values import InferenceEndpoint, ProcessStatus
 
@@ -97,17 +97,18 @@ def test_only_live_inference_workers_are_asked() -> None:
 
 def test_time_of_a_task_is_that_of_its_workers_also_of_those_that_left() -> None:
     everyone = members(
-        scoring("inference-0", "REF_INF", seen_at=4.0),
-        scoring("inference-1", "REF_INF", "REWARD_INF", seen_at=6.0),
+        scoring("inference-0", Task.REFERENCE_INFERENCE, seen_at=4.0),
+        scoring("inference-1", Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE, seen_at=6.0),
         member("rollout-0", seen_at=9.0),
     )
-    assert (everyone.asked_at("REF_INF"), everyone.asked_at("CRITIC_INF")) == (6.0, None)
+    assert everyone.seen_at(Task.REFERENCE_INFERENCE) == 6.0
+    assert everyone.seen_at(Task.CRITIC_INFERENCE) is None
 
     everyone.leave("inference-1")
 
-    assert everyone.asked_at("REF_INF") == 6.0
-    assert everyone.is_asked("REF_INF")
-    assert not everyone.is_asked("REWARD_INF")
+    assert everyone.seen_at(Task.REFERENCE_INFERENCE) == 6.0
+    assert everyone.num(Task.REFERENCE_INFERENCE) == 1
+    assert everyone.num(Task.REWARD_INFERENCE) == 0
 
 
 def test_processes_that_are_silent_for_too_long_are_struck_out() -> None:

@@ -21,7 +21,7 @@ from tests.runtime.inference.workers import RANK, a_reference, an_inference_proc
 from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 SIZES = (1, 7, 30, 12)
 

@@ -38,7 +38,6 @@ pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="needs vLLM: make setup-vllm"),
     pytest.mark.engine,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.asyncio(loop_scope="module"),
     # vLLM's own warnings are its makers' business.
     pytest.mark.filterwarnings("default"),

@@ -52,7 +52,6 @@ def a_small_job(algorithm: AlgorithmSpec) -> JobSpec:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ALGORITHMS)
 async def test_a_planned_grouping_runs_to_its_end(
     tmp_path: Path, tiny_model: ModelFiles, name: str

@@ -29,7 +29,7 @@ from hetrl_runtime.wire.values import ProcessStatus
 from tests.runtime.launches import a_launch
 from tests.runtime.trainer.trajectories import a_trajectory
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 RANK = Rank(ordinal=0, local_gpu=0, task=Task.ACTOR_TRAINING, replica=0, stage=0, tensor_rank=0)
 

@@ -45,7 +45,7 @@ CRITIC_SPLITS = (
 )
 """Every axis once; what a head of one number changes is the same in the others."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def found_by(mesh: Mesh | None, files: ModelFiles) -> tuple[dict[str, Any], float, Any]:

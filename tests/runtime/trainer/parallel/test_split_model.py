@@ -23,7 +23,7 @@ from hetrl_runtime.trainer.parallel.place import dealt
 from tests.runtime.trainer.parallel.crew import CPU, Crew
 from tests.runtime.trainer.trajectories import a_trajectory
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 OPTIMIZER, FULL = (TrainingMode(sharding=each) for each in (Sharding.OPTIMIZER, Sharding.FULL))
 SPLITS = {
