@@ -96,7 +96,7 @@ def test_pods_on_two_nodes_talk_through_a_headless_service(
     assert "GET / HTTP/1.1" in cluster.kubectl("logs", "server", "--namespace", namespace)
 
 
-def test_a_pod_reaches_itself_and_its_neighbour_through_a_service_address(
+def test_pod_reaches_itself_and_its_neighbour_through_a_service_address(
     cluster: Cluster, namespace: str
 ) -> None:
     cluster.apply(
@@ -113,7 +113,7 @@ def test_a_pod_reaches_itself_and_its_neighbour_through_a_service_address(
     assert execute(cluster, namespace, "neighbour", READ_PAGE, url).strip() == "200"
 
 
-def test_a_service_account_has_its_rights_and_no_more(cluster: Cluster, namespace: str) -> None:
+def test_service_account_has_its_rights_and_no_more(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "serviceaccount", "reader", "--namespace", namespace)
     cluster.kubectl(
         *("create", "rolebinding", "reader", "--namespace", namespace),
@@ -144,7 +144,7 @@ def test_gpus_are_counted_by_the_scheduler(cluster: Cluster, namespace: str) -> 
 
 
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES.keys())
-def test_each_image_starts_without_root_and_on_a_read_only_disk(
+def test_images_start_without_root_on_a_read_only_disk(
     cluster: Cluster, namespace: str, image: str
 ) -> None:
     version = pod("version", namespace, node="l4-0", image=image, command=["hetrl", "--version"])
@@ -159,7 +159,7 @@ def test_each_image_starts_without_root_and_on_a_read_only_disk(
     assert "hetrl" in cluster.kubectl("logs", "version", "--namespace", namespace)
 
 
-def test_the_operator_s_image_is_at_most_250_megabytes() -> None:
+def test_operator_image_is_at_most_250_megabytes() -> None:
     assert build_images().compressed_bytes(IMAGES["operator"]) <= 250e6
 
 
@@ -178,7 +178,7 @@ def test_fake_nodes_take_pods_and_a_second_cluster_stands_beside() -> None:
         assert len(items(right, "deployments")) == 1
 
 
-def test_a_fake_node_says_again_what_was_lost_of_a_pod_and_leaves_what_has_a_reason() -> None:
+def test_fake_node_restores_lost_status_but_keeps_reasons() -> None:
     with Cluster.start(name=f"spoilt-{os.getpid()}", fake_nodes=evenly(3)) as cluster:
         for name in ("waits", "lost"):
             cluster.kubectl("run", name, "--image=none")
@@ -194,7 +194,7 @@ def test_a_fake_node_says_again_what_was_lost_of_a_pod_and_leaves_what_has_a_rea
         assert condition(found, "Ready") == "False"
 
 
-def test_a_stopped_cluster_leaves_nothing_behind() -> None:
+def test_stopped_cluster_leaves_nothing_behind() -> None:
     with Cluster.start(name=f"brief-{os.getpid()}", nodes=("l4",)) as cluster:
         assert cluster.state is not None
         state = cluster.state
@@ -205,7 +205,7 @@ def test_a_stopped_cluster_leaves_nothing_behind() -> None:
     assert traces(state) == []
 
 
-def test_a_cluster_whose_owner_was_killed_is_swept_away() -> None:
+def test_cluster_whose_owner_was_killed_is_swept_away() -> None:
     name = f"orphan-{os.getpid()}"
     program = f"""
 from e2e.cluster import Cluster

@@ -55,14 +55,14 @@ def tenant(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Tenan
         yield found
 
 
-def test_the_release_is_tested_and_nothing_is_wrong(installed: Cluster, tenant: Tenant) -> None:
+def test_release_is_tested_and_nothing_is_wrong(installed: Cluster, tenant: Tenant) -> None:
     assert "Succeeded" in installed.helm(
         "test", "hetrl", "--namespace", SYSTEM, "--logs", "--timeout=5m"
     )
     assert "problem" not in tenant.hetrl("doctor")
 
 
-def test_the_example_runs_on_two_nodes_to_its_end_though_a_rollout_is_killed(
+def test_example_completes_on_two_nodes_though_a_rollout_is_killed(
     tenant: Tenant,
 ) -> None:
     tenant.kubectl("apply", "-f", str(EXAMPLES / "arithmetic.yaml"))
@@ -89,7 +89,7 @@ def test_the_example_runs_on_two_nodes_to_its_end_though_a_rollout_is_killed(
     eventually(lambda: tenant.children() == [], what="nothing of the job is left")
 
 
-def test_a_whole_job_runs_on_one_gpu(tenant: Tenant) -> None:
+def test_whole_job_runs_on_one_gpu(tenant: Tenant) -> None:
     job = yaml.safe_load((EXAMPLES / "arithmetic-one-gpu.yaml").read_text())
     job["spec"]["training"]["steps"] = 10
     tenant.create(job)
@@ -109,7 +109,7 @@ def test_a_whole_job_runs_on_one_gpu(tenant: Tenant) -> None:
     assert sets == {f"StatefulSet/{name}-coordinator", f"StatefulSet/{trainer.removesuffix('-0')}"}
 
 
-def test_pods_of_a_job_outlive_an_upgrade_of_the_operator_and_its_rollback(
+def test_pods_outlive_an_upgrade_of_the_operator_and_its_rollback(
     tenant: Tenant, tmp_path: Path
 ) -> None:
     training = {**the_example()["spec"]["training"], "steps": 100_000}
@@ -125,7 +125,7 @@ def test_pods_of_a_job_outlive_an_upgrade_of_the_operator_and_its_rollback(
     assert tenant.uids() == before
 
 
-def test_a_suspended_job_goes_on_from_its_checkpoint_at_the_same_step(
+def test_suspended_job_resumes_from_its_checkpoint_at_the_step(
     tenant: Tenant, tmp_path: Path
 ) -> None:
     open_to_pods(tmp_path, writable=True)
@@ -176,7 +176,7 @@ def asked(query: str, dashboard: str, tenant: str) -> str:
     return query
 
 
-def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path) -> None:
+def test_panels_of_every_dashboard_have_data(tenant: Tenant, tmp_path: Path) -> None:
     open_to_pods(tmp_path, writable=True)
     (tmp_path / "checkpoints").mkdir(mode=0o777)
     (tmp_path / "checkpoints").chmod(0o777)
@@ -252,7 +252,7 @@ def is_rewarded(address: str) -> bool:
     return any(value is not None for line in lines for value in line["values"])
 
 
-def test_a_missing_model_fails_the_job_and_its_path_is_named(tenant: Tenant) -> None:
+def test_missing_model_fails_the_job_and_its_path_is_named(tenant: Tenant) -> None:
     model = the_example()["spec"]["model"]
     model["source"] = {"claim": {"name": "arithmetic", "path": "no-such-model"}}
 
@@ -264,7 +264,7 @@ def test_a_missing_model_fails_the_job_and_its_path_is_named(tenant: Tenant) -> 
     eventually(lambda: not tenant.pods(), what="the GPUs are free")
 
 
-def test_a_malformed_line_of_data_is_named_with_its_file(tenant: Tenant, tmp_path: Path) -> None:
+def test_malformed_line_of_data_is_named_with_its_file(tenant: Tenant, tmp_path: Path) -> None:
     good = (tenant.arithmetic / "train.jsonl").read_text()
     (tmp_path / "bad.jsonl").write_text(good + '{"question": "1+1="}\n')
     open_to_pods(tmp_path)
@@ -289,7 +289,7 @@ def test_wrong_fields_are_refused_with_field_value_and_limit(tenant: Tenant) -> 
     assert "greater than or equal to 0" in str(refusal.value)
 
 
-def test_a_job_that_fits_nowhere_says_so_and_makes_no_pods(tenant: Tenant) -> None:
+def test_job_that_fits_nowhere_reports_it_without_pods(tenant: Tenant) -> None:
     tenant.kubectl("apply", "-f", str(EXAMPLES / "infeasible.yaml"))
 
     def infeasible() -> dict[str, Any]:
@@ -302,7 +302,7 @@ def test_a_job_that_fits_nowhere_says_so_and_makes_no_pods(tenant: Tenant) -> No
     assert tenant.children() == []
 
 
-def test_a_job_generates_with_vllm(tenant: Tenant) -> None:
+def test_job_generates_with_vllm(tenant: Tenant) -> None:
     runtime = {
         "engine": "vllm",
         "podTemplate": {
@@ -346,7 +346,7 @@ def free_name(tenant: Tenant, kind: str, name: str) -> None:
     tenant.kubectl("annotate", "hetrljob", "arithmetic", "--overwrite", change)
 
 
-def test_the_operator_is_refused_nothing_and_uses_every_right_that_it_has(tenant: Tenant) -> None:
+def test_operator_is_refused_nothing_and_uses_every_right(tenant: Tenant) -> None:
     """Asked after the stories before, and one of a job that others change until it is gone."""
     if not tenant.cluster.state:
         pytest.skip("an attached cluster's audit log is not ours to read")

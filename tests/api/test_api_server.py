@@ -56,20 +56,18 @@ def dry_run(objects: client.CustomObjectsApi, manifest: dict[str, Any]) -> dict[
 
 
 @pytest.mark.parametrize("job", VALID_JOBS)
-def test_the_server_takes_what_we_take(
-    objects: client.CustomObjectsApi, job: dict[str, Any]
-) -> None:
+def test_server_takes_what_we_take(objects: client.CustomObjectsApi, job: dict[str, Any]) -> None:
     assert dry_run(objects, job)["spec"]["managedBy"] == "hetrl.dev/operator"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_the_server_takes_every_example(objects: client.CustomObjectsApi, path: Path) -> None:
+def test_server_takes_every_example(objects: client.CustomObjectsApi, path: Path) -> None:
     for manifest in documents(path.read_text()):
         assert dry_run(objects, manifest)["metadata"]["name"] == manifest["metadata"]["name"]
 
 
 @pytest.mark.parametrize(("manifest", "said"), [*INVALID_JOBS, *INVALID_TOPOLOGIES])
-def test_the_server_refuses_what_we_refuse(
+def test_server_refuses_what_we_refuse(
     objects: client.CustomObjectsApi, manifest: dict[str, Any], said: tuple[str, ...]
 ) -> None:
     with pytest.raises(ApiException) as refusal:
@@ -79,7 +77,7 @@ def test_the_server_refuses_what_we_refuse(
     assert all(part in refusal.value.body for part in _as_json(said)), refusal.value.body
 
 
-def test_the_server_fills_in_the_defaults_that_we_fill_in(
+def test_server_fills_in_the_defaults_that_we_fill_in(
     objects: client.CustomObjectsApi,
 ) -> None:
     ours = parse(HetRLJob, a_job()).model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -87,7 +85,7 @@ def test_the_server_fills_in_the_defaults_that_we_fill_in(
     assert _without_empty(dry_run(objects, a_job())["spec"]) == _without_empty(ours["spec"])
 
 
-def test_a_job_keeps_its_model_and_may_be_suspended(objects: client.CustomObjectsApi) -> None:
+def test_job_keeps_its_model_and_may_be_suspended(objects: client.CustomObjectsApi) -> None:
     place = {
         "group": "hetrl.dev",
         "version": "v1alpha1",
@@ -111,7 +109,7 @@ def test_a_job_keeps_its_model_and_may_be_suspended(objects: client.CustomObject
     assert suspended["spec"]["suspend"] is True
 
 
-def test_a_plan_of_10240_gpus_is_stored_and_never_changes(
+def test_plan_of_10240_gpus_is_stored_and_never_changes(
     objects: client.CustomObjectsApi,
 ) -> None:
     spec = from_plan(a_plan_of_10240_gpus([f"gke-pool-{n * 7919:x}" for n in range(1280)]))
@@ -161,7 +159,7 @@ def test_rollouts_scale_through_the_scale_subresource(
     assert after == "3"
 
 
-def test_the_cluster_topology_is_cluster_scoped(objects: client.CustomObjectsApi) -> None:
+def test_cluster_topology_is_cluster_scoped(objects: client.CustomObjectsApi) -> None:
     assert "namespace" not in dry_run(objects, a_topology())["metadata"]
 
 

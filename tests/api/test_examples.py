@@ -26,7 +26,7 @@ def planned(job: str, fleet: str) -> Plan | Infeasible:
 
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
-def test_an_example_is_a_valid_job_of_its_own_name(path: Path) -> None:
+def test_example_is_a_valid_job_of_its_own_name(path: Path) -> None:
     job = load_job(path.read_text(), base_path=EXAMPLES)
 
     assert job.name == path.stem.replace(".", "-")
@@ -35,7 +35,7 @@ def test_an_example_is_a_valid_job_of_its_own_name(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FLEETS, ids=lambda path: path.stem)
-def test_an_example_is_a_valid_fleet(path: Path) -> None:
+def test_example_is_a_valid_fleet(path: Path) -> None:
     assert load_fleet(path.read_text()).num_gpus > 0
 
 
@@ -50,7 +50,7 @@ def test_hetrls_fleet_has_its_numbers() -> None:
 
 
 @pytest.mark.parametrize("job", ["arithmetic.yaml", "gsm8k.yaml"])
-def test_the_local_jobs_train_on_an_a100_and_generate_on_both_kinds(job: str) -> None:
+def test_local_jobs_train_on_a100_and_generate_on_both_kinds(job: str) -> None:
     found = planned(job, "local-fleet.yaml")
 
     assert isinstance(found, Plan)
@@ -65,7 +65,7 @@ def test_the_local_jobs_train_on_an_a100_and_generate_on_both_kinds(job: str) ->
 
 
 @pytest.mark.slow
-def test_the_infeasible_job_is_infeasible() -> None:
+def test_infeasible_job_is_infeasible() -> None:
     found = planned("infeasible.yaml", "hetrl-fleet.yaml")
 
     assert isinstance(found, Infeasible)
@@ -87,7 +87,7 @@ def test_the_infeasible_job_is_infeasible() -> None:
         ("qwen3-4b-object-store.yaml", "hetrl-fleet.yaml"),
     ],
 )
-def test_a_job_runs_on_the_fleet_that_it_names(job: str, fleet: str) -> None:
+def test_job_runs_on_the_fleet_that_it_names(job: str, fleet: str) -> None:
     assert f"-t examples/{fleet}" in (EXAMPLES / job).read_text()
     spec = load_job((EXAMPLES / job).read_text(), base_path=EXAMPLES)
     found = planned(job, fleet)
@@ -98,7 +98,7 @@ def test_a_job_runs_on_the_fleet_that_it_names(job: str, fleet: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_local_ppo_job_trains_its_critic_beside_the_policy() -> None:
+def test_local_ppo_job_trains_its_critic_beside_the_policy() -> None:
     found = planned("arithmetic-ppo.yaml", "local-fleet.yaml")
 
     assert isinstance(found, Plan)
@@ -111,7 +111,7 @@ def test_the_local_ppo_job_trains_its_critic_beside_the_policy() -> None:
 @pytest.mark.parametrize(
     "name", ["arithmetic.yaml", "arithmetic-ppo.yaml", "arithmetic-calculator.yaml"]
 )
-def test_the_arithmetic_job_describes_the_model_that_we_make(name: str) -> None:
+def test_arithmetic_job_describes_the_model_that_we_make(name: str) -> None:
     (job,) = documents((EXAMPLES / name).read_text())
     # It imports PyTorch, which the other tests here need not wait for.
     made = import_module("hetrl_runtime.tiny.model").TinyArchitecture()

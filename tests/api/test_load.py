@@ -35,12 +35,12 @@ def load(job: dict[str, Any], **places: Any) -> JobSpec:
 
 
 @pytest.mark.parametrize("job", VALID_JOBS)
-def test_a_valid_job_is_read(job: dict[str, Any]) -> None:
+def test_valid_job_is_read(job: dict[str, Any]) -> None:
     assert load(job).name == job["metadata"]["name"]
 
 
 @pytest.mark.parametrize(("job", "said"), INVALID_JOBS)
-def test_an_invalid_job_is_refused_in_words(job: dict[str, Any], said: tuple[str, ...]) -> None:
+def test_invalid_job_is_refused_with_reason(job: dict[str, Any], said: tuple[str, ...]) -> None:
     with pytest.raises(InvalidObjectError) as refusal:
         load(job)
 
@@ -48,7 +48,7 @@ def test_an_invalid_job_is_refused_in_words(job: dict[str, Any], said: tuple[str
     assert all(part in line for part in said), line
 
 
-def test_every_mistake_is_named_at_once() -> None:
+def test_mistakes_are_all_named_at_once() -> None:
     job = a_job({"spec.algorithm": {"critic": {}, "mode": "Sync", "maxStaleness": 1}})
 
     with pytest.raises(InvalidObjectError) as refusal:
@@ -57,7 +57,7 @@ def test_every_mistake_is_named_at_once() -> None:
     assert len(refusal.value.messages) == 2
 
 
-def test_an_unknown_field_suggests_a_known_one() -> None:
+def test_unknown_field_suggests_a_known_one() -> None:
     with pytest.raises(InvalidObjectError, match=r"maxgpus is not a field: did you mean maxGPUs\?"):
         load(a_job({"spec.resources.maxgpus": 3}))
 
@@ -70,7 +70,7 @@ def test_claims_are_where_pods_mount_them() -> None:
     assert job.training.checkpoint_path == "/hetrl/checkpoints/arithmetic"
 
 
-def test_claims_are_the_folders_that_stand_for_them_on_one_machine() -> None:
+def test_claims_map_to_folders_on_one_machine() -> None:
     job = load(
         a_job({"spec.storage.checkpoints": {"persistentVolumeClaim": "kept", "path": "a"}}),
         claims={"arithmetic": Path("/data"), "kept": Path("/kept")},
@@ -81,13 +81,13 @@ def test_claims_are_the_folders_that_stand_for_them_on_one_machine() -> None:
     assert job.training.checkpoint_path == "/kept/a"
 
 
-def test_checkpoints_stay_with_a_local_run_unless_a_folder_stands_for_their_claim() -> None:
+def test_checkpoints_stay_with_local_run_unless_claim_has_a_folder() -> None:
     job = a_job({"spec.storage.checkpoints": {"persistentVolumeClaim": "kept"}})
 
     assert load(job, claims={"arithmetic": Path("/data")}).training.checkpoint_path == ""
 
 
-def test_a_claim_without_a_folder_is_named() -> None:
+def test_claim_without_a_folder_is_named() -> None:
     with pytest.raises(InvalidObjectError, match="--claim arithmetic=FOLDER"):
         load(a_job(), claims={})
 
@@ -135,7 +135,7 @@ def test_traces_are_sent_where_a_job_says_and_nowhere_else(
     assert job.traces == expected
 
 
-def test_a_pattern_that_python_cannot_read_is_refused() -> None:
+def test_pattern_that_python_cannot_read_is_refused() -> None:
     job = a_job({"spec.data.reward": "regex", "spec.data.regex": {"pattern": "(a"}})
 
     with pytest.raises(InvalidObjectError, match=r"spec.data.regex.pattern is not a regular expr"):
@@ -151,7 +151,7 @@ def test_relative_paths_are_beside_the_job() -> None:
     assert spec.data.prompts == "/x"
 
 
-def test_a_hub_id_is_not_a_path() -> None:
+def test_hub_id_is_not_a_path() -> None:
     model = load(a_job({"spec.model": {"source": {"hub": "a/b"}, "revision": "v1"}})).model
 
     assert (model.source, model.is_path, model.revision) == ("a/b", False, "v1")
@@ -162,7 +162,7 @@ def test_a_hub_id_is_not_a_path() -> None:
     [({}, 2), ({"mode": "Sync"}, 0), ({"mode": "Async", "maxStaleness": 0}, 0)],
     ids=["asynchronous", "synchronous", "given"],
 )
-def test_the_bound_follows_the_mode(algorithm: dict[str, Any], bound: int) -> None:
+def test_bound_follows_the_mode(algorithm: dict[str, Any], bound: int) -> None:
     spec = load(a_job({"spec.algorithm": algorithm})).algorithm
 
     assert spec.max_staleness == bound
@@ -182,7 +182,7 @@ def test_objectives_are_read(objective: dict[str, Any], expected: object) -> Non
     assert load(a_job({"spec.planning.objective": objective})).planning.objective == expected
 
 
-def test_a_deadline_in_the_past_is_refused() -> None:
+def test_deadline_in_the_past_is_refused() -> None:
     late = {"deadline": {"finishBefore": "2026-01-01T11:00:00Z"}}
 
     with pytest.raises(InvalidObjectError, match="finishBefore must lie in the future"):
@@ -194,7 +194,7 @@ def test_zero_replicas_leave_the_number_to_the_planner() -> None:
     assert load(a_job({"spec.rollout.replicas": 3})).rollout.replicas == 3
 
 
-def test_a_file_without_a_job_says_what_it_found() -> None:
+def test_file_without_a_job_says_what_it_found() -> None:
     with pytest.raises(InvalidObjectError, match=r"expected one HetRLJob, got 0 .*HetRLTopology"):
         load(a_topology())
 
@@ -244,7 +244,7 @@ def test_numbers_and_times_are_read_as_kubectl_reads_them() -> None:
         "code",
     ],
 )
-def test_what_is_not_an_object_is_refused_in_words(text: str, said: str) -> None:
+def test_non_object_is_refused_with_reason(text: str, said: str) -> None:
     with pytest.raises(InvalidObjectError) as refusal:
         load_job(text, base_path=Path("/jobs"))
 
@@ -266,7 +266,7 @@ JSON = st.recursive(
     value=JSON,
 )
 @pytest.mark.slow
-def test_whatever_a_field_holds_the_answer_is_a_job_or_words(path: str, value: Any) -> None:
+def test_field_of_any_value_gives_a_job_or_reasons(path: str, value: Any) -> None:
     said: tuple[str, ...] = ("a job",)
     try:
         load(a_job({path: value}))
@@ -278,6 +278,6 @@ def test_whatever_a_field_holds_the_answer_is_a_job_or_words(path: str, value: A
 
 
 @given(text=st.text(max_size=80))
-def test_whatever_a_file_holds_the_answer_is_words(text: str) -> None:
+def test_file_of_any_content_gives_reasons(text: str) -> None:
     with pytest.raises(InvalidObjectError):
         load_job(text, base_path=Path("/jobs"))

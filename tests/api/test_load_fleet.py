@@ -14,7 +14,7 @@ from tests.api.objects import (
 
 
 @pytest.mark.parametrize(("topology", "said"), INVALID_TOPOLOGIES)
-def test_an_invalid_topology_is_refused_in_words(
+def test_invalid_topology_is_refused_with_reason(
     topology: dict[str, Any], said: tuple[str, ...]
 ) -> None:
     with pytest.raises(InvalidObjectError) as refusal:
@@ -96,7 +96,7 @@ def test_nodes_become_machines() -> None:
         ),
     ],
 )
-def test_nodes_that_cannot_run_a_pod_are_left_out_and_named(
+def test_nodes_without_room_for_pods_are_left_out_and_named(
     nodes: list[dict[str, Any]], said: str
 ) -> None:
     fleet = read_fleet(fleet_text(a_node("good", product="NVIDIA-L4"), *nodes))
@@ -118,7 +118,7 @@ def test_nodes_that_cannot_run_a_pod_are_left_out_and_named(
         pytest.param(PoolSpec(name="p", gpu_product="H100-80GB"), "", id="another kind"),
     ],
 )
-def test_a_job_hears_only_of_nodes_that_it_would_take(pool: PoolSpec, said: str) -> None:
+def test_job_hears_only_of_nodes_that_it_would_take(pool: PoolSpec, said: str) -> None:
     fleet = read_fleet(
         fleet_text(
             a_node("good", product="NVIDIA-L4"),
@@ -134,12 +134,12 @@ def test_a_job_hears_only_of_nodes_that_it_would_take(pool: PoolSpec, said: str)
     assert bool(found) == bool(said)
 
 
-def test_a_fleet_of_unknown_gpus_says_so() -> None:
+def test_fleet_of_unknown_gpus_is_reported() -> None:
     with pytest.raises(InvalidObjectError, match="'Voodoo-3' is not in the catalogue"):
         load_fleet(fleet_text(a_node("n1", product="Voodoo-3")))
 
 
-def test_a_topology_goes_over_the_catalogue_and_teaches_new_kinds() -> None:
+def test_topology_overrides_the_catalogue_and_adds_kinds() -> None:
     teraflops = {"bf16": 100}
     fleet = load_fleet(
         fleet_text(
@@ -171,7 +171,7 @@ def test_a_topology_goes_over_the_catalogue_and_teaches_new_kinds() -> None:
     assert {machine.gpu_kind for machine in fleet.machines} == {"L4", "Voodoo"}
 
 
-def test_a_new_kind_that_says_too_little_is_refused() -> None:
+def test_new_kind_that_says_too_little_is_refused() -> None:
     topology = a_topology(
         {
             "spec.gpuKinds": [{"name": "Voodoo", "memoryGiB": 16}],
@@ -216,7 +216,7 @@ def test_links_and_regions_become_links() -> None:
     ],
     ids=["kind", "label", "label of an older driver", "labels", "other labels"],
 )
-def test_a_job_gets_the_machines_of_its_pools(pool: PoolSpec, names: list[str]) -> None:
+def test_job_gets_the_machines_of_its_pools(pool: PoolSpec, names: list[str]) -> None:
     text = fleet_text(
         a_node("n1", product="NVIDIA-A100-SXM4-40GB"), a_node("n2", product="NVIDIA-L4")
     )

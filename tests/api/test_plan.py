@@ -118,7 +118,7 @@ plans = st.builds(
 @settings(max_examples=50)
 @given(plan=plans)
 @pytest.mark.slow
-def test_a_plan_survives_its_object_exactly(plan: Plan) -> None:
+def test_plan_survives_its_object_exactly(plan: Plan) -> None:
     text = from_plan(plan).model_dump_json(by_alias=True, exclude_none=True)
 
     assert to_plan(PlanSpec.model_validate_json(text)) == plan
@@ -155,7 +155,7 @@ def scattered(number: int) -> int:
     ids=["numbered", "random", "random, one GPU each", "scattered over subnets"],
 )
 @pytest.mark.slow
-def test_a_plan_of_10240_gpus_stays_under_256_kib(names: list[str]) -> None:
+def test_plan_of_10240_gpus_stays_under_256_kib(names: list[str]) -> None:
     plan = a_plan_of_10240_gpus(names)
 
     text = from_plan(plan).model_dump_json(by_alias=True, exclude_none=True)
@@ -244,13 +244,13 @@ def test_fields_of_a_plan_reach_core() -> None:
     ],
     ids=["unbound", "half a replica", "a broken range"],
 )
-def test_a_plan_object_that_does_not_add_up_is_refused(
+def test_plan_object_that_does_not_add_up_is_refused(
     placements: list[dict[str, Any]], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
         to_plan(a_plan_object(placements).spec)
 
 
-def test_a_plan_object_without_gpus_in_a_share_is_refused() -> None:
+def test_plan_object_without_gpus_in_a_share_is_refused() -> None:
     with pytest.raises(InvalidObjectError, match=r"gpus\[0\] must be >= 1, got 0"):
         a_plan_object([{"gpus": [0], "workShare": 1, "runs": [{"machines": "a"}]}])

@@ -127,7 +127,7 @@ INNER = {
         "a list by name",
     ],
 )
-def test_a_field_has_a_structural_form(field: Any, default: Any, expected: dict[str, Any]) -> None:
+def test_field_has_a_structural_form(field: Any, default: Any, expected: dict[str, Any]) -> None:
     found = schema_of(field, default)
 
     assert {key: found[key] for key in found if key != "description"} == {
@@ -140,12 +140,12 @@ def test_a_field_has_a_structural_form(field: Any, default: Any, expected: dict[
     [int | str, tuple[int, str], Self],
     ids=["a union", "a tuple of fixed length", "a part inside itself"],
 )
-def test_what_has_no_structural_form_is_refused(field: Any) -> None:
+def test_model_without_structural_form_is_refused(field: Any) -> None:
     with pytest.raises(TypeError, match="no structural form"):
         schema_of(field)
 
 
-def test_the_default_of_a_part_is_written_out() -> None:
+def test_default_of_a_part_is_written_out() -> None:
     class Outer(ApiModel):
         count: int = 3
         name: str | None = None
@@ -167,7 +167,7 @@ def test_crds_stay_small_enough_for_client_side_apply(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_field_is_described_and_bounded(kind: Kind) -> None:
+def test_fields_are_described_and_bounded(kind: Kind) -> None:
     loose = list(_loose(structural_schema(kind.model)["properties"]["spec"], "spec"))
 
     assert not loose
@@ -185,12 +185,12 @@ each_rule = pytest.mark.parametrize(
 
 
 @each_rule
-def test_every_rule_names_its_field_in_full(where: str, rule: Rule) -> None:
+def test_rules_name_their_field_in_full(where: str, rule: Rule) -> None:
     assert rule.message.startswith(("spec", "metadata.name")), where
 
 
 @each_rule
-def test_every_rule_and_what_it_says_can_be_compiled(where: str, rule: Rule) -> None:
+def test_rules_and_messages_compile(where: str, rule: Rule) -> None:
     schema = rule.to_schema()
     for name in {"rule", "messageExpression"} & schema.keys():
         assert cel.compile(schema[name]), where

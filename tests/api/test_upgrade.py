@@ -107,7 +107,7 @@ def objects() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("path", released("crds/*.yaml"))
-def test_no_field_of_a_release_is_gone_or_narrower(path: Path) -> None:
+def test_released_fields_are_neither_gone_nor_narrower(path: Path) -> None:
     before, now = schemas(path), schemas(CRDS / path.name)
 
     for version, schema in before.items():
@@ -116,14 +116,14 @@ def test_no_field_of_a_release_is_gone_or_narrower(path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", list(objects()))
-def test_an_object_that_a_release_accepted_is_still_valid(made: dict[str, Any]) -> None:
+def test_object_that_a_release_accepted_is_still_valid(made: dict[str, Any]) -> None:
     kind: Any = KINDS[made["kind"]]
 
     assert parse(kind, made).metadata.name == made["metadata"]["name"]
 
 
 @pytest.mark.parametrize("path", released("*.tgz"))
-def test_the_packaged_chart_brings_the_crds_of_its_release(path: Path) -> None:
+def test_packaged_chart_brings_the_crds_of_its_release(path: Path) -> None:
     with tarfile.open(path) as chart:
         texts = {
             Path(member.name).name: chart.extractfile(member).read().decode()  # type: ignore[union-attr]
@@ -157,7 +157,7 @@ def test_the_packaged_chart_brings_the_crds_of_its_release(path: Path) -> None:
         ),
     ],
 )
-def test_what_would_refuse_an_old_object_is_found(old: Schema, new: Schema, said: str) -> None:
+def test_refusal_of_an_old_object_is_found(old: Schema, new: Schema, said: str) -> None:
     (found,) = narrowed(old, new)
 
     assert said in found

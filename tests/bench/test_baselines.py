@@ -83,7 +83,7 @@ def a_run(evaluator: Evaluator, *, evaluations: int) -> Run:
 
 @pytest.mark.parametrize("is_synchronous", [True, False], ids=["sync", "async"])
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_every_policy_gives_a_layout_that_obeys_the_rules_and_fits(
+def test_policies_give_layouts_that_obey_rules_and_fit(
     policy: Policy, is_synchronous: bool
 ) -> None:
     # Eight GPUs a machine do not divide the model's twelve heads.
@@ -103,13 +103,13 @@ def test_tuned_verl_is_never_slower_than_its_default(is_synchronous: bool) -> No
     assert tuned <= seconds(evaluator, verl_default.plan(evaluator))
 
 
-def test_a_default_that_fits_no_gpu_is_no_plan() -> None:
+def test_default_that_fits_no_gpu_is_no_plan() -> None:
     work = scenarios.workload("Qwen3-14B", tasks=scenarios.PPO, is_synchronous=True)
     devices = scenarios.devices(scenarios.frozen(a_fleet(l4=2)))
     assert verl_default.plan(EqualShares(work, devices)) is None
 
 
-def test_verl_default_takes_turns_on_every_gpu_with_two_a_rollout() -> None:
+def test_verl_default_takes_turns_on_gpus_with_two_per_rollout() -> None:
     layout = verl_default.plan(prices())
     assert layout
     assert len(layout.groups) == 1
@@ -121,7 +121,7 @@ def test_verl_default_takes_turns_on_every_gpu_with_two_a_rollout() -> None:
     assert len(trained.replicas) == 12
 
 
-def test_stream_rl_keeps_one_kind_a_side_and_the_sides_apart() -> None:
+def test_stream_rl_keeps_one_kind_and_the_sides_apart() -> None:
     evaluator = prices(is_synchronous=False)
     layout = stream_rl.plan(evaluator)
     assert layout
@@ -141,7 +141,7 @@ def test_areal_trains_on_one_gpu_of_four_unless_tuned() -> None:
     assert seconds(evaluator, areal.plan(evaluator)) <= seconds(evaluator, layout)
 
 
-def test_equal_shares_cost_more_on_a_mixed_fleet_and_the_same_on_a_uniform_one() -> None:
+def test_equal_shares_cost_more_only_on_a_mixed_fleet() -> None:
     for fleet, is_uniform in (({"a100": 8}, True), ({"a100": 4, "l4": 4}, False)):
         equal = prices(is_synchronous=True, **fleet)
         layout = _one_pool(equal)
@@ -201,7 +201,7 @@ def test_searches_spend_their_budget_find_a_plan_and_repeat_themselves(search: C
     assert found[0] == found[1]
 
 
-def test_first_genes_give_out_every_gpu_and_leave_cuts_to_the_decoder() -> None:
+def test_first_genes_assign_gpus_and_leave_cuts_to_the_decoder() -> None:
     decoder = Decoder(prices())
     starts, options = Starts(decoder.fitting, np.random.default_rng(5)), groupings(scenarios.GRPO)
     encoding = Encoding(decoder)
@@ -227,7 +227,7 @@ def test_frozen_figures_do_not_follow_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize("scenario", scenarios.SCENARIOS)
-def test_every_scenario_is_hetrls_fleet(scenario: str) -> None:
+def test_scenarios_are_hetrls_fleet(scenario: str) -> None:
     devices = scenarios.devices(scenarios.fleet(scenario))
     counts = dict.fromkeys(("A100-40GB", "L40S", "L4"), 0)
     for site in devices.sites:

@@ -30,7 +30,7 @@ def test_references_are_themselves_and_malformed_responses_crash_nothing() -> No
     assert "| malformed responses that crashed the worker | 0 of 80 | 0 |" in page(found)
 
 
-def test_a_verifier_that_errs_or_dawdles_does_not_hold() -> None:
+def test_slow_or_wrong_verifier_fails_the_check() -> None:
     unjudged = Unjudged(reason=UnjudgedReason.TIME_LIMIT, detail="takes too long")
     fine = Judged(response="", reward=0.0, seconds=0.001)
     good = Found(

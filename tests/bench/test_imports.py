@@ -32,7 +32,7 @@ def taken() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_what_benches_import_is_there() -> None:
+def test_bench_imports_exist() -> None:
     missing = [
         f"{module}.{name}"
         for module, name in dict.fromkeys(taken())

@@ -61,7 +61,7 @@ GOOD = (
 )
 
 
-def test_a_history_that_keeps_its_promises_passes():
+def test_history_that_keeps_its_promises_passes():
     story = story_of(GOOD, steps=3)
 
     assert story.violations == []
@@ -69,7 +69,7 @@ def test_a_history_that_keeps_its_promises_passes():
     assert story.num_commits == 3
 
 
-def test_what_a_lost_history_trained_on_may_be_trained_on_again():
+def test_batch_of_a_lost_history_may_be_trained_on_again():
     story = story_of(
         [
             *GOOD,
@@ -96,7 +96,7 @@ def test_what_a_lost_history_trained_on_may_be_trained_on_again():
         ),
     ],
 )
-def test_a_version_that_a_damaged_journal_forgot_is_as_old_as_it_was_made(trainer, violations):
+def test_version_that_damaged_journal_forgot_keeps_its_age(trainer, violations):
     """The coordinator's buffer has another 2/0 by then, which was not trained on."""
     story = story_of(
         [*GOOD, an_epoch(2, 2, trainer=trainer), accepted(2, version=0), committed(3, 2)],
@@ -164,7 +164,7 @@ def test_a_version_that_a_damaged_journal_forgot_is_as_old_as_it_was_made(traine
         pytest.param(GOOD, 4, "the history ends at version 3 of 4", id="cut short"),
     ],
 )
-def test_a_broken_promise_is_seen(entries, steps, violation):
+def test_broken_promise_is_seen(entries, steps, violation):
     assert any(violation in each for each in story_of(entries, steps=steps).violations)
 
 
@@ -172,7 +172,7 @@ def published(version: int, digest: str) -> str:
     return f"INFO transport.weights: weights published: version={version} sha256={digest * 64}"
 
 
-def test_a_trainer_that_comes_back_with_its_own_weights_passes():
+def test_trainer_that_comes_back_with_its_own_weights_passes():
     log = [
         published(0, "a"),
         published(1, "b"),
@@ -194,7 +194,7 @@ def test_a_trainer_that_comes_back_with_its_own_weights_passes():
     ],
     ids=["other weights", "a gap"],
 )
-def test_a_trainer_with_weights_of_another_history_is_seen(log, violation):
+def test_trainer_with_weights_of_another_history_is_seen(log, violation):
     assert violation in lineage.violations(log)[0]
 
 
@@ -202,7 +202,7 @@ def groups(entries: Iterable[pb.JournalEntry]) -> list[int]:
     return [pb.Trajectory.FromString(entry.accepted).group for entry in entries]
 
 
-def test_a_journal_is_followed_through_growth_replacement_and_cuts(tmp_path: Path) -> None:
+def test_journal_is_followed_through_growth_replacement_and_cuts(tmp_path: Path) -> None:
     tail = JournalTail(tmp_path)
     assert tail.read() == []
     journal = Journal(tmp_path / "journal-1")

@@ -40,7 +40,7 @@ async def be_struck(stage: Stage) -> None:
     assert not trainer.dies_at
 
 
-async def test_a_run_whose_processes_are_killed_keeps_every_promise(tmp_path: Path) -> None:
+async def test_run_whose_processes_are_killed_keeps_every_promise(tmp_path: Path) -> None:
     claim = make_claim(tmp_path / "claim", warm_up_steps=60)
     async with Starter.open() as starter:
         stage = Stage(

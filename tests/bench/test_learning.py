@@ -26,7 +26,7 @@ def named(name: str) -> Case:
     return case
 
 
-def test_every_case_has_a_name_of_its_own_and_a_job_that_the_api_accepts():
+def test_cases_have_own_names_and_jobs_that_the_api_accepts():
     assert len({case.name for case in CASES}) == len(CASES)
     for case in CASES:
         algorithm = read_job(job_of(case)).spec.algorithm
@@ -82,7 +82,7 @@ def test_run_reports_what_it_falls_short_of(name, found, wrong):
     assert bool(shortcomings) is bool(wrong)
 
 
-def test_a_case_counts_as_played_only_while_what_decides_it_is_unchanged(tmp_path, monkeypatch):
+def test_case_counts_as_played_only_while_its_inputs_are_unchanged(tmp_path, monkeypatch):
     source = tmp_path / "runtime/hetrl_runtime/trainer/losses/policy_loss.py"
     source.parent.mkdir(parents=True)
     source.write_text("cap = 5  # why\n")
@@ -96,7 +96,7 @@ def test_a_case_counts_as_played_only_while_what_decides_it_is_unchanged(tmp_pat
     assert not record.is_of(ETA_4)
 
 
-def test_the_page_says_what_is_missing_and_compares_what_is_there(tmp_path, monkeypatch):
+def test_page_says_what_is_missing_and_compares_what_is_there(tmp_path, monkeypatch):
     page, figure = tmp_path / "learning.md", tmp_path / "learning.png"
     monkeypatch.setattr("bench.proof.learning.page.PAGE", page)
     monkeypatch.setattr("bench.proof.learning.page.FIGURE", figure)

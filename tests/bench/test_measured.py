@@ -43,7 +43,7 @@ def a_run(**changes: object) -> Run:
 # Halves
 
 
-def test_of_four_rows_the_first_and_the_last_calibrate() -> None:
+def test_calibration_takes_first_and_last_of_four_rows() -> None:
     assert [calibrates(number) for number in range(1, 9)] == [
         True,
         False,
@@ -64,7 +64,7 @@ def test_halves_share_out_every_row_once_and_are_equally_large() -> None:
 
 
 @pytest.mark.parametrize("half", [0, 1], ids=["calibrating", "untouched"])
-def test_either_half_has_every_kind_of_row(half: int) -> None:
+def test_halves_have_every_kind_of_row(half: int) -> None:
     rows = halves(ROWS)[half]
     assert {type(row.measured) for row in rows} == {StepTime, Gain, Transfer}
     modes = {row.measured.run.work.is_synchronous for row in rows if hasattr(row.measured, "run")}
@@ -74,7 +74,7 @@ def test_either_half_has_every_kind_of_row(half: int) -> None:
 # The fit
 
 
-def test_a_fit_finds_the_parameters_that_made_the_numbers() -> None:
+def test_fit_finds_the_parameters_that_made_the_numbers() -> None:
     truth = Parameters(
         compute_efficiency=0.3,
         memory_efficiency=0.5,
@@ -89,22 +89,22 @@ def test_a_fit_finds_the_parameters_that_made_the_numbers() -> None:
     assert found.weights_link_share == pytest.approx(0.2, rel=0.05)
 
 
-def test_a_fit_stays_within_what_is_possible() -> None:
+def test_fit_stays_within_what_is_possible() -> None:
     # Four times as quick as any share of a link allows.
     found = fitted(lambda tried: [1 / tried.weights_link_share], [0.25], start=SHIPPED)
     assert found.weights_link_share == 1.0
 
 
-def test_a_fit_that_can_gain_nothing_leaves_everything_as_it_is() -> None:
+def test_fit_that_can_gain_nothing_leaves_everything_as_it_is() -> None:
     found = fitted(_made_up, _made_up(SHIPPED), start=SHIPPED)
     assert _made_up(found) == pytest.approx(_made_up(SHIPPED))
 
 
-def test_an_error_counts_alike_on_either_side() -> None:
+def test_error_counts_alike_on_either_side() -> None:
     assert mean_absolute_error([150.0, 50.0, 100.0], [100.0, 100.0, 100.0]) == pytest.approx(1 / 3)
 
 
-def test_the_summary_counts_each_half_and_what_lies_in_the_band() -> None:
+def test_summary_counts_each_half_and_what_lies_in_the_band() -> None:
     answers = [
         Answer(
             number=number,
@@ -137,12 +137,12 @@ def _made_up(at: Parameters) -> Sequence[float]:
 
 
 @pytest.mark.parametrize("line", NEMO, ids=lambda line: f"{line.version} {line.model} {line.kind}")
-def test_nemo_rls_rate_and_length_leave_room_for_a_short_prompt(line: object) -> None:
+def test_nemo_rls_rate_and_length_leave_room_for_a_prompt(line: object) -> None:
     # Rate, time and average length were copied by hand, each from its own column.
     assert 100 <= line.prompt <= 135  # type: ignore[attr-defined]
 
 
-def test_every_run_lies_on_the_gpus_that_were_published() -> None:
+def test_runs_lie_on_the_published_gpus() -> None:
     for run in runs():
         devices = layouts.evaluator_of(run, SHIPPED).devices
         layout = layouts.layout_of(run, devices)
@@ -154,7 +154,7 @@ def test_every_run_lies_on_the_gpus_that_were_published() -> None:
 # Predictions
 
 
-def test_an_inferred_length_trains_as_long_as_published() -> None:
+def test_inferred_length_trains_as_long_as_published() -> None:
     length = InferredLength(run=a_run(), training_seconds=10.0)
     tokens = prediction.response_tokens(length, SHIPPED)
     spent = prediction.priced(prediction.responding(length.run, tokens), SHIPPED)
@@ -177,12 +177,12 @@ def test_weights_take_their_bytes_over_the_share_of_the_link() -> None:
     ],
     ids=["compute", "memory", "engine"],
 )
-def test_each_parameter_makes_a_step_longer(changed: Parameters) -> None:
+def test_parameters_each_make_a_step_longer(changed: Parameters) -> None:
     before, after = (prediction.priced(a_run(), each).step_seconds for each in (SHIPPED, changed))
     assert after > before
 
 
-def test_a_prediction_leaves_the_cost_models_constants_alone() -> None:
+def test_prediction_leaves_the_cost_models_constants_alone() -> None:
     before = generation.ENGINE_STEP_SECONDS, memory.MAX_CONCURRENCY
     prediction.priced(a_run(max_num_seqs=64), Parameters(engine_step_seconds=0.05))
     assert before == (generation.ENGINE_STEP_SECONDS, memory.MAX_CONCURRENCY)

@@ -31,7 +31,7 @@ async def generated(engine: PacedEngine, count: int) -> tuple[list[Generation], 
     return found, time.monotonic() - started
 
 
-async def test_responses_take_the_time_of_their_tokens_at_the_pace_of_all() -> None:
+async def test_responses_take_time_by_tokens_at_the_common_pace() -> None:
     engine = PacedEngine(token_seconds=(0.001, 0.005), load_seconds=0.0, lengths=TEN, seed=1)
     await engine.start()
 
@@ -73,16 +73,16 @@ def test_lengths_keep_to_their_range(lengths: Lengths) -> None:
     ("response", "expected"),
     [("aaaa", 1.0), ("abab", 0.5), ("zzz", 0.0), ("aaa", 1.0), ("a" * 15, 1.0)],
 )
-def test_a_reward_is_the_share_of_right_letters(response: str, expected: float) -> None:
+def test_reward_is_the_share_of_right_letters(response: str, expected: float) -> None:
     assert reward("abcdefghijk=", response, min_tokens=4, max_tokens=16) == expected
 
 
 @pytest.mark.parametrize("num_letters", [0, 1, 2, 16, 17])
-def test_a_response_of_no_length_asked_for_earns_nothing(num_letters: int) -> None:
+def test_response_of_another_length_earns_nothing(num_letters: int) -> None:
     assert reward("abcdefghijk=", "a" * num_letters, min_tokens=4, max_tokens=16) == 0
 
 
-def test_rewards_of_steps_are_compared_step_by_step_without_the_warm_up() -> None:
+def test_rewards_are_compared_by_step_without_the_warm_up() -> None:
     difference, error = difference_of([0.0, 0.25, 0.5, 0.75], [1.0, 0.25, 0.25, 0.25])
 
     assert difference == pytest.approx(0.25)
@@ -124,7 +124,7 @@ def test_finalists_of_no_setting_that_ran_raise() -> None:
         finalists_of({"whole": {"continuous": False}}, {"whole": "killed"})
 
 
-def test_a_floor_multiplies_by_every_matrix_of_the_model_and_no_other(tmp_path: Path) -> None:
+def test_floor_multiplies_by_every_matrix_of_the_model_only(tmp_path: Path) -> None:
     make_model(tmp_path, replace(SMALL, lessons=1), SHORT)
     model = AutoModelForCausalLM.from_pretrained(tmp_path)
 
@@ -133,7 +133,7 @@ def test_a_floor_multiplies_by_every_matrix_of_the_model_and_no_other(tmp_path: 
     assert list(shapes(SMALL)) == expected
 
 
-def test_all_ways_to_multiply_a_few_rows_say_the_same() -> None:
+def test_row_multiplication_agrees_in_all_ways() -> None:
     torch.manual_seed(0)
     matrices = [torch.randn(48, 32), torch.randn(16, 32)]
     rows = torch.randn(5, 32)
@@ -142,7 +142,7 @@ def test_all_ways_to_multiply_a_few_rows_say_the_same() -> None:
             torch.testing.assert_close(found, rows @ matrix.T)
 
 
-def test_a_table_of_floors_holds_each_side_against_the_parts_of_ours() -> None:
+def test_floor_table_compares_each_side_with_our_parts() -> None:
     turn = Turn(seconds=9.0, cpu_seconds=4.0, num_samples=32, num_tokens=320, reward=0.0)
     floor = Floor(training=1.5, prefill=0.1, decoding=0.9, adamw=0.25, weights=0.25)
     found = Measured(

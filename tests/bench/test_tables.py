@@ -16,7 +16,7 @@ from hetrl_planner.layout.evaluation import Evaluation
 from tests.builders import a_fleet
 
 
-def test_a_kept_layout_is_the_same_and_costs_the_same() -> None:
+def test_kept_layout_is_the_same_and_costs_the_same() -> None:
     work = scenarios.workload("Qwen2.5-1.5B", tasks=scenarios.PPO, is_synchronous=True)
     evaluator = EqualShares(work, scenarios.devices(scenarios.frozen(a_fleet(a100=8, l4=8))))
     layout = verl_tuned.plan(evaluator)
@@ -44,7 +44,7 @@ def test_parts_share_out_every_cell_once() -> None:
 
 @pytest.mark.parametrize("is_synchronous", [True, False], ids=["sync", "async"])
 @pytest.mark.slow
-def test_a_plan_takes_about_as_long_when_played_as_it_was_priced(is_synchronous: bool) -> None:
+def test_plan_takes_about_as_long_played_as_priced(is_synchronous: bool) -> None:
     work = scenarios.workload("Qwen2.5-1.5B", tasks=scenarios.GRPO, is_synchronous=is_synchronous)
     fleet = scenarios.frozen(a_fleet(a100=8, l40s=8))
     found = ours.plan(work, fleet, evaluations=0)
@@ -69,7 +69,7 @@ def test_changed_figures_change_one_thing_each() -> None:
         assert not (differing and links), name
 
 
-def test_a_market_has_what_the_budget_could_pay_of_each_kind_alone() -> None:
+def test_market_has_what_the_budget_buys_of_each_kind() -> None:
     fleet = market(("H800-80GB", "H20"), 96.0, {"H800-80GB": 6.0, "H20": 2.0})
     counts = {
         name: sum(each.num_gpus for each in fleet.machines if each.gpu_kind == name)
@@ -79,7 +79,7 @@ def test_a_market_has_what_the_budget_could_pay_of_each_kind_alone() -> None:
 
 
 @pytest.mark.slow
-def test_our_plan_on_part_of_a_fleet_is_no_faster_than_on_all_of_it() -> None:
+def test_plan_on_part_of_a_fleet_is_no_faster() -> None:
     work = scenarios.workload("Qwen2.5-1.5B", tasks=scenarios.GRPO, is_synchronous=False)
     fleet = scenarios.frozen(a_fleet(a100=8, l40s=8))
     part = replace(

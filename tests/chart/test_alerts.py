@@ -39,24 +39,24 @@ def test_promtool_has_nothing_to_say_against_the_rules() -> None:
 
 
 @pytest.mark.cluster
-def test_every_alert_fires_and_is_quiet_as_it_should() -> None:
+def test_alerts_fire_and_stay_quiet_as_they_should() -> None:
     promtool("test", "rules", str(CASES))
 
 
-def test_every_alert_has_a_case_for_either() -> None:
+def test_alerts_have_a_firing_and_a_quiet_case() -> None:
     named = {each["name"] for each in yaml.safe_load(CASES.read_text())["tests"]}
     names = [alert["alert"] for alert in ALERTS]
     assert named == {f"{name} fires" for name in names} | {f"{name} is quiet" for name in names}
 
 
 @alerts
-def test_an_alert_says_how_bad_it_is_and_what_it_is(alert: dict[str, Any]) -> None:
+def test_alert_says_how_bad_it_is_and_what_it_is(alert: dict[str, Any]) -> None:
     assert alert["labels"]["severity"] in {"critical", "warning"}
     assert len(alert["annotations"]["summary"]) > 20
 
 
 @alerts
-def test_an_alert_asks_only_for_series_that_our_code_exposes(alert: dict[str, Any]) -> None:
+def test_alert_asks_only_for_series_that_our_code_exposes(alert: dict[str, Any]) -> None:
     process = CollectorRegistry()
     ProcessCollector(registry=process)
     series = exposed() | {family.name: set() for family in process.collect()}
@@ -66,13 +66,13 @@ def test_an_alert_asks_only_for_series_that_our_code_exposes(alert: dict[str, An
         assert asked <= series[selector.name] | FROM_SCRAPING
 
 
-def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+def test_alerts_and_runbooks_match() -> None:
     parts = re.findall(r"^### (\w+)$", RUNBOOKS.read_text(), flags=re.MULTILINE)
     assert parts == [alert["alert"] for alert in ALERTS]
 
 
 @pytest.mark.cluster
-def test_the_chart_ships_them_where_prometheus_would_take_them() -> None:
+def test_chart_ships_alerts_where_prometheus_would_take_them() -> None:
     assert of_kind("PrometheusRule") == []
     (rule,) = of_kind(
         "PrometheusRule", 'alerts.enabled="always"', 'alerts.labels={"release":"kube"}'

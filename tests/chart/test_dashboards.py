@@ -57,17 +57,17 @@ def selectors(expression: promql_parser.Expr) -> list[promql_parser.VectorSelect
 
 
 @dashboards
-def test_the_chart_ships_what_the_boards_say(path: Path) -> None:
+def test_chart_ships_what_the_boards_say(path: Path) -> None:
     """`make crds` writes them."""
     assert path.read_text() == texts()[path]
 
 
-def test_the_chart_ships_no_other_dashboard() -> None:
+def test_chart_ships_no_other_dashboard() -> None:
     assert sorted(DASHBOARDS[0].parent.glob("*")) == DASHBOARDS
 
 
 @dashboards
-def test_grafana_s_own_types_read_and_write_a_dashboard_as_it_is(path: Path) -> None:
+def test_grafanas_types_round_trip_a_dashboard(path: Path) -> None:
     found = load(path)
     assert found.pop("id") is None
 
@@ -77,7 +77,7 @@ def test_grafana_s_own_types_read_and_write_a_dashboard_as_it_is(path: Path) -> 
 
 
 @dashboards
-def test_a_dashboard_can_be_imported_anywhere(path: Path) -> None:
+def test_dashboard_can_be_imported_anywhere(path: Path) -> None:
     dashboard = load(path)
 
     assert dashboard["uid"] == f"hetrl-{path.stem}"
@@ -95,7 +95,7 @@ def test_a_dashboard_can_be_imported_anywhere(path: Path) -> None:
 
 
 @dashboards
-def test_every_panel_says_what_it_shows_and_in_what_unit(path: Path) -> None:
+def test_panels_say_what_they_show_in_which_unit(path: Path) -> None:
     for panel in panels(load(path)):
         assert panel["title"]
         assert len(panel["description"]) > 10, panel["title"]
@@ -124,7 +124,7 @@ def test_panels_lie_beside_each_other(path: Path) -> None:
 
 
 @dashboards
-def test_every_query_parses_and_asks_about_what_was_chosen(path: Path) -> None:
+def test_queries_parse_and_use_the_selection(path: Path) -> None:
     dashboard = load(path)
     chosen = {
         each["name"]: f"${each['name']}"
@@ -138,7 +138,7 @@ def test_every_query_parses_and_asks_about_what_was_chosen(path: Path) -> None:
 
 
 @dashboards
-def test_every_series_that_is_asked_for_is_exposed_by_our_code(path: Path) -> None:
+def test_queried_series_are_exposed_by_our_code(path: Path) -> None:
     series = exposed()
 
     for title, expression in expressions(load(path)):
@@ -155,7 +155,7 @@ def test_rates_follow_the_scrape_interval(path: Path) -> None:
             assert "[" not in target["expr"].replace("[$__rate_interval]", ""), panel["title"]
 
 
-def test_every_metric_of_ours_is_in_a_panel_or_on_the_list_of_those_that_are_not() -> None:
+def test_metrics_are_in_a_panel_or_listed_as_left_out() -> None:
     asked = {
         selector.name
         for path in DASHBOARDS
@@ -202,7 +202,7 @@ def test_titles_of_a_board_are_its_panels_names(board: Any) -> None:
         assert panel.form is not Form.FIGURE or len(panel.curves) == 1
 
 
-def test_the_job_board_covers_what_binds_a_run() -> None:
+def test_job_board_covers_what_binds_a_run() -> None:
     (path,) = (each for each in DASHBOARDS if each.stem == "job")
     asked = {
         selector.name

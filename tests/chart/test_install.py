@@ -61,7 +61,7 @@ def eventually(
         time.sleep(0.2)
 
 
-def test_an_upgrade_keeps_the_authority_that_running_jobs_trust(installed: Cluster) -> None:
+def test_upgrade_keeps_the_authority_that_running_jobs_trust(installed: Cluster) -> None:
     before = get(installed, "-n", NAMESPACE, "secret/hetrl-progress-tls")["data"]
 
     install(installed, "workers=4")
@@ -83,7 +83,7 @@ def test_uninstalling_leaves_the_jobs_to_the_next_release(installed: Cluster) ->
         install(installed)
 
 
-def test_the_operators_pod_is_admitted_where_the_restricted_standard_is_enforced(
+def test_operators_pod_is_admitted_where_the_restricted_standard_is_enforced(
     installed: Cluster,
 ) -> None:
     (deployment,) = of_kind("Deployment")
@@ -122,7 +122,7 @@ def test_the_operators_pod_is_admitted_where_the_restricted_standard_is_enforced
         ("impersonate", "users", False),
     ],
 )
-def test_the_operators_account_may_do_what_it_needs_and_no_more(
+def test_operators_account_may_do_what_it_needs_and_no_more(
     installed: Cluster, verb: str, what: str, may: bool
 ) -> None:
     resource, _, subresource = what.partition("/")
@@ -190,7 +190,7 @@ def gates(cluster: Cluster, job: str) -> list[object]:
     return [pod["spec"].get("schedulingGates") for pod in pods]
 
 
-def test_the_operator_deploys_a_job_with_the_charts_rights_alone(installed: Cluster) -> None:
+def test_operator_deploys_a_job_with_the_charts_rights_alone(installed: Cluster) -> None:
     if installed.state is None:
         pytest.skip("logs in as a service account, which needs a cluster of our own")
     installed.kubectl("wait", "--for=condition=Established", "crd/hetrljobs.hetrl.dev")

@@ -43,7 +43,7 @@ def test_helm_has_nothing_to_say_against_the_chart() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_the_chart_ships_the_crds_and_never_deletes_them(kind: Any) -> None:
+def test_chart_ships_the_crds_and_never_deletes_them(kind: Any) -> None:
     (crd,) = (
         each
         for each in of_kind("CustomResourceDefinition")
@@ -55,7 +55,7 @@ def test_the_chart_ships_the_crds_and_never_deletes_them(kind: Any) -> None:
     assert crd == yaml.safe_load((ROOT / "crds" / f"{kind.crd_name}.yaml").read_text())
 
 
-def test_who_may_write_jobs_may_write_plans() -> None:
+def test_writer_of_jobs_may_write_plans() -> None:
     (edits,) = (each for each in of_kind("ClusterRole") if each["metadata"]["name"] == "hetrl-edit")
 
     written = {
@@ -64,11 +64,11 @@ def test_who_may_write_jobs_may_write_plans() -> None:
     assert {"hetrljobs", "hetrlplans"} <= written
 
 
-def test_the_crds_can_be_left_to_others() -> None:
+def test_crds_can_be_left_to_others() -> None:
     assert not of_kind("CustomResourceDefinition", "crds.install=false")
 
 
-def test_the_operator_understands_the_environment_that_it_is_given(tmp_path: Any) -> None:
+def test_operator_understands_the_environment_that_it_is_given(tmp_path: Any) -> None:
     given = environment(the_deployment('images.rollout="mine:2"', 'watchNamespaces=["a","b"]'))
     assert given["HETRL_TLS_DIRECTORY"] == "/hetrl/tls"
     (tmp_path / "ca.crt").write_text("PEM")
@@ -86,7 +86,7 @@ def test_the_operator_understands_the_environment_that_it_is_given(tmp_path: Any
     assert (settings.endpoints.metrics_port, settings.endpoints.progress_port) == (8080, 8443)
 
 
-def test_the_service_leads_to_the_ports_that_the_operator_opens() -> None:
+def test_service_leads_to_the_ports_that_the_operator_opens() -> None:
     (service,) = of_kind("Service")
     (container,) = pod_of(the_deployment())["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -97,7 +97,7 @@ def test_the_service_leads_to_the_ports_that_the_operator_opens() -> None:
     assert {port["targetPort"]: port["port"] for port in service["spec"]["ports"]} == ports
 
 
-def test_the_operators_pod_meets_the_restricted_standard() -> None:
+def test_operators_pod_meets_the_restricted_standard() -> None:
     pod = pod_of(the_deployment())
     (container,) = pod["containers"]
 
@@ -110,7 +110,7 @@ def test_the_operators_pod_meets_the_restricted_standard() -> None:
     }
 
 
-def test_the_progress_endpoints_certificate_is_for_its_service() -> None:
+def test_progress_endpoints_certificate_is_for_its_service() -> None:
     (secret,) = of_kind("Secret")
 
     assert set(secret["data"]) == {"ca.crt", "tls.crt", "tls.key"}
@@ -128,7 +128,7 @@ def rules(name: str) -> list[dict[str, Any]]:
     return list(role["rules"])
 
 
-def test_no_role_has_a_wildcard() -> None:
+def test_roles_have_no_wildcard() -> None:
     for role in of_kind("ClusterRole"):
         assert "*" not in json.dumps(role["rules"]), role["metadata"]["name"]
 
@@ -150,7 +150,7 @@ def test_rights_on_queues_come_with_kueue_alone() -> None:
     ]
 
 
-def test_the_operator_writes_secrets_and_never_reads_them() -> None:
+def test_operator_writes_secrets_and_never_reads_them() -> None:
     of_secrets = [
         rule
         for name in ("hetrl-fleet", "hetrl-jobs")
@@ -179,7 +179,7 @@ def test_rights_on_jobs_end_at_the_namespaces_that_are_watched() -> None:
     }
 
 
-def test_the_operator_may_hold_one_lease_and_no_other() -> None:
+def test_operator_may_hold_one_lease_and_no_other() -> None:
     (role,) = of_kind("Role")
     settings = from_environment(environment(the_deployment()) | {"HETRL_TLS_DIRECTORY": ""})
 
@@ -192,7 +192,7 @@ def test_the_operator_may_hold_one_lease_and_no_other() -> None:
     assert [rule["verbs"] for rule in role["rules"] if rule not in named] == [["create"]]
 
 
-def test_of_several_replicas_one_is_always_left() -> None:
+def test_disruption_budget_leaves_one_of_several_replicas() -> None:
     (budget,) = of_kind("PodDisruptionBudget")
 
     assert the_deployment()["spec"]["replicas"] == 2
@@ -200,7 +200,7 @@ def test_of_several_replicas_one_is_always_left() -> None:
     assert not of_kind("PodDisruptionBudget", "replicas=1")
 
 
-def test_every_binding_is_of_the_account_that_the_pod_runs_as() -> None:
+def test_bindings_are_of_the_pods_account() -> None:
     account = pod_of(the_deployment())["serviceAccountName"]
 
     for binding in of_kind("ClusterRoleBinding"):
@@ -238,7 +238,7 @@ def _meta(label: str) -> list[str]:
     return [f"__meta_kubernetes_pod_label_{label.translate(str.maketrans('./-', '___'))}"]
 
 
-def test_only_who_must_reaches_the_operator_where_that_is_asked_for() -> None:
+def test_network_policy_admits_only_required_clients() -> None:
     assert not of_kind("NetworkPolicy")
     prometheus = '[{"namespaceSelector":{"matchLabels":{"name":"monitoring"}}}]'
     (policy,) = of_kind(
@@ -258,7 +258,7 @@ def test_only_who_must_reaches_the_operator_where_that_is_asked_for() -> None:
     assert {each["port"] for rule in (progress, metrics) for each in rule["ports"]} <= named
 
 
-def test_what_helm_test_makes_is_cleaned_up_and_is_no_operator() -> None:
+def test_helm_test_pod_is_cleaned_up_and_is_no_operator() -> None:
     kinds = {each["kind"]: each for each in hooks()}
     assert set(kinds) == {"ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Pod"}
     for each in kinds.values():
@@ -306,7 +306,7 @@ def test_wrong_values_are_refused_by_name(setting: str, said: str) -> None:
     assert said in done.stderr
 
 
-def test_every_value_has_a_default_and_a_word_about_it() -> None:
+def test_values_have_a_default_and_a_description() -> None:
     text = (CHART / "values.yaml").read_text()
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load(text)
@@ -319,7 +319,7 @@ def test_every_value_has_a_default_and_a_word_about_it() -> None:
             assert line.strip().startswith("#"), following
 
 
-def test_every_object_carries_the_charts_labels_and_those_that_are_asked_for() -> None:
+def test_objects_carry_the_charts_labels_and_the_users() -> None:
     common = ('commonLabels={"team":"rl"}', 'commonAnnotations={"cost":"research"}')
     for each in rendered(
         'metrics.podMonitor.enabled="always"',
@@ -338,7 +338,7 @@ def pods_of(manifest: Any) -> list[Any]:
     return [manifest["spec"]["template"]["metadata"]] if is_deployment else []
 
 
-def test_what_a_pod_is_given_does_not_hide_what_selects_it() -> None:
+def test_pod_labels_of_users_do_not_hide_selector() -> None:
     given = ('podLabels={"app.kubernetes.io/name":"mine","own":"1"}', 'commonLabels={"own":"2"}')
     (found,) = (each for each in rendered(*given) if each["kind"] == "Deployment")
     labels = found["spec"]["template"]["metadata"]["labels"]

@@ -108,12 +108,12 @@ def rendered(*settings: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_list_here_is_of_every_value() -> None:
+def test_value_table_is_complete() -> None:
     assert list(CHANGES) == PATHS
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_value_changes_what_is_installed(path: str) -> None:
+def test_value_changes_what_is_installed(path: str) -> None:
     value, needed = CHANGES[path]
     assert json.loads(value) != value_at(DEFAULTS, tuple(path.split(".")))
 
@@ -121,7 +121,7 @@ def test_a_value_changes_what_is_installed(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_value_of_another_kind_is_refused_by_name(path: str) -> None:
+def test_value_of_another_kind_is_refused_by_name(path: str) -> None:
     """As Helm does before it renders; that it does, `test_templates` has seen."""
     names = path.split(".")
     wrong: Any = 7 if isinstance(value_at(DEFAULTS, tuple(names)), str | dict) else "x"
@@ -143,7 +143,7 @@ def of_example(example: Path | None) -> tuple[dict[str, Any], ...]:
 
 @pytest.mark.parametrize("example", [None, *EXAMPLES], ids=lambda each: each.stem if each else "-")
 @pytest.mark.parametrize("version", RELEASES, ids=lambda each: ".".join(map(str, each)))
-def test_what_an_example_installs_is_valid_in_every_release_of_kubernetes(
+def test_example_values_render_valid_objects_for_every_kubernetes(
     example: Path | None, version: tuple[int, int]
 ) -> None:
     checked = 0
@@ -155,6 +155,6 @@ def test_what_an_example_installs_is_valid_in_every_release_of_kubernetes(
     assert checked > 8
 
 
-def test_the_oldest_release_that_is_promised_is_among_them() -> None:
+def test_oldest_release_that_is_promised_is_among_them() -> None:
     assert RELEASES[0] == OLDEST
     assert len(RELEASES) >= 5

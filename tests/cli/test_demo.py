@@ -34,9 +34,7 @@ def earlier(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_two_demos_begin_at_the_same_model_where_that_is_asked_for(
-    earlier: Path, tmp_path: Path
-) -> None:
+def test_demos_begin_at_the_same_model_on_request(earlier: Path, tmp_path: Path) -> None:
     job = yaml.safe_load((ROOT / "examples" / "arithmetic.yaml").read_text())
     job["spec"]["training"] |= {"steps": 2, "checkpointEverySteps": 2}
     job["spec"]["algorithm"] |= {"globalBatchSize": 16, "groupSize": 2}
@@ -53,7 +51,7 @@ def test_two_demos_begin_at_the_same_model_where_that_is_asked_for(
 
 
 @pytest.mark.slow
-def test_a_folder_without_a_demo_is_not_begun_at(earlier: Path, tmp_path: Path) -> None:
+def test_folder_without_a_demo_is_not_begun_at(earlier: Path, tmp_path: Path) -> None:
     no_demo = demo("--from", tmp_path, "--out", tmp_path / "later")
     itself = demo("--from", earlier, "--out", earlier)
 

@@ -35,7 +35,7 @@ def said(facts: Facts) -> str:
     return "\n".join(each.said for each in diagnosis(facts))
 
 
-def test_where_nothing_is_wrong_nothing_is_found() -> None:
+def test_doctor_finds_nothing_where_nothing_is_wrong() -> None:
     assert diagnosis(HEALTHY) == []
 
 
@@ -54,7 +54,7 @@ def test_where_nothing_is_wrong_nothing_is_found() -> None:
         pytest.param({"nodes": ()}, "none of 0 nodes has nvidia.com/gpu", id="no nodes"),
     ],
 )
-def test_each_cause_is_named(change: Mapping[str, Any], expected: str) -> None:
+def test_causes_are_each_named(change: Mapping[str, Any], expected: str) -> None:
     assert expected in said(replace(HEALTHY, **change))
 
 
@@ -72,7 +72,7 @@ def test_problems_come_before_notes() -> None:
     assert [each.weight for each in found] == ["problem", "note"]
 
 
-def test_a_coordinator_that_is_silent_while_the_job_runs_is_found() -> None:
+def test_coordinator_that_is_silent_while_the_job_runs_is_found() -> None:
     status = {
         "phase": "Running",
         "progress": {"lastUpdateTime": (NOW - timedelta(minutes=5)).isoformat()},
@@ -126,7 +126,7 @@ NO_GPUS = "0/6 nodes are available: 1 Insufficient nvidia.com/gpu."
         ("Manual", "spec.planning.mode Manual keeps the plan: make room, or name another plan; "),
     ],
 )
-def test_machine_without_room_is_named_with_what_is_done_about_it(mode: str, remedy: str) -> None:
+def test_machine_without_room_is_named_with_the_action_taken(mode: str, remedy: str) -> None:
     job = a_job({"spec.planning": {"mode": mode}})
     facts = replace(HEALTHY, job=JobFacts(job=job, pods=(unschedulable(NO_GPUS),)))
 
@@ -158,7 +158,7 @@ NO_IMAGE = {"waiting": {"reason": "ImagePullBackOff", "message": "denied"}}
         ),
     ],
 )
-def test_container_without_image_is_reported_as_the_jobs_or_as_others(
+def test_container_without_image_is_attributed_to_job_or_others(
     container: str, about: str, expected: str
 ) -> None:
     status = {"name": container, "image": "x", "ready": False, "state": NO_IMAGE}
@@ -227,7 +227,7 @@ def a_queued_job(*conditions: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_wrong_with_a_jobs_queue_is_named(
+def test_queue_problem_of_a_job_is_named(
     queues: tuple[dict[str, Any], ...] | Refused, conditions: tuple[str, ...], expected: str
 ) -> None:
     job = JobFacts(job=a_queued_job(*conditions), queues=queues)
@@ -244,7 +244,7 @@ def test_what_is_wrong_with_a_jobs_queue_is_named(
         ),
     ],
 )
-def test_a_queue_that_works_or_cannot_be_seen_is_no_finding(
+def test_queue_that_works_or_cannot_be_seen_is_no_finding(
     queues: tuple[dict[str, Any], ...] | Refused, conditions: tuple[str, ...]
 ) -> None:
     job = JobFacts(job=a_queued_job(*conditions), queues=queues)

@@ -193,9 +193,7 @@ def container_status(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         pytest.param("sick", "names queue team, but the cluster has no Kueue", id="no Kueue"),
     ],
 )
-def test_the_cause_of_a_broken_set_up_is_named(
-    ward: dict[str, str], stage: str, expected: str
-) -> None:
+def test_cause_of_a_broken_set_up_is_named(ward: dict[str, str], stage: str, expected: str) -> None:
     assert expected in ward[stage], ward[stage]
 
 

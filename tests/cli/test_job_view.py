@@ -30,17 +30,17 @@ def printed(table: object) -> str:
     ("seconds", "said"),
     [(0, "0s"), (59.9, "59s"), (60, "1m"), (192, "3m12s"), (86_400, "1d"), (93_600, "1d2h")],
 )
-def test_a_duration_is_said_in_its_two_largest_units(seconds: float, said: str) -> None:
+def test_duration_is_said_in_its_two_largest_units(seconds: float, said: str) -> None:
     assert span(seconds) == said
 
 
-def test_an_age_counts_from_what_the_server_wrote() -> None:
+def test_age_counts_from_what_the_server_wrote() -> None:
     now = datetime(2026, 1, 1, 0, 1, 30, tzinfo=UTC)
     assert ago("2026-01-01T00:00:00Z", now=now) == "1m30s"
     assert ago(None) == "-"
 
 
-def test_a_running_job_is_listed_with_what_it_does() -> None:
+def test_running_job_is_listed_with_its_progress() -> None:
     (row,) = printed(listed([a_job_view(RUNNING)], with_namespace=True)).splitlines()[1:]
     for cell in (
         "team",
@@ -119,7 +119,7 @@ def test_job_without_status_is_pending() -> None:
     assert row.split()[:2] == ["tiny", "Pending"]
 
 
-def test_the_job_that_ends_first_is_on_top() -> None:
+def test_job_that_ends_first_is_on_top() -> None:
     late = RUNNING | {"progress": {"etaSeconds": 1e6, "step": 1, "totalSteps": 20}}
     jobs = [a_job_view(name="waits"), a_job_view(late, name="late"), a_job_view(RUNNING)]
     names = [line.split()[0] for line in printed(steps(jobs, with_namespace=False)).splitlines()]
@@ -130,7 +130,7 @@ def test_the_job_that_ends_first_is_on_top() -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"), [("Complete", True), ("Failed", False), ("Running", None)]
 )
-def test_a_job_has_ended_once_it_is_complete_or_failed(kind: str, expected: bool | None) -> None:
+def test_job_has_ended_once_it_is_complete_or_failed(kind: str, expected: bool | None) -> None:
     assert a_job_view({"conditions": [{"type": kind, "status": "True"}]}).has_succeeded is expected
 
 

@@ -51,7 +51,7 @@ def field(cluster: Cluster, name: str, path: str) -> str:
 
 
 @pytest.mark.cluster
-def test_a_job_is_submitted_seen_suspended_resumed_and_scaled(served: Cluster) -> None:
+def test_job_is_submitted_seen_suspended_resumed_and_scaled(served: Cluster) -> None:
     submitted(served, "life")
     served.kubectl(
         "patch",
@@ -123,7 +123,7 @@ def test_events_are_printed_oldest_first(served: Cluster) -> None:
         pytest.param(["suspend", "ended"], "ended has ended", id="an ended job"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(
+def test_impossible_command_is_refused_in_one_line(
     served: Cluster, arguments: list[str], said: str
 ) -> None:
     for name in ("quiet", "ended"):
@@ -153,7 +153,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
 
 
 @pytest.mark.cluster
-def test_a_wrong_job_is_refused_before_it_is_sent(served: Cluster) -> None:
+def test_wrong_job_is_refused_before_it_is_sent(served: Cluster) -> None:
     wrong = a_job(
         {"metadata.name": "wrong", "metadata.namespace": "team", "spec.training.steps": 0}
     )
@@ -228,7 +228,7 @@ def test_following_until_a_job_is_planned_ends_as_planning_does(
 
 
 @pytest.mark.cluster
-def test_a_job_is_deleted_once(served: Cluster) -> None:
+def test_job_is_deleted_once(served: Cluster) -> None:
     submitted(served, "goes")
     assert hetrl(served, "delete", "goes", "-n", "team").stdout == "goes deleted\n"
     again = hetrl(served, "delete", "goes", "-n", "team")
@@ -238,7 +238,7 @@ def test_a_job_is_deleted_once(served: Cluster) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_cluster_a_command_says_so(tmp_path: Path) -> None:
+def test_missing_cluster_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "hetrl", "status"],
         check=False,

@@ -77,7 +77,7 @@ def ask(folder: Path, *arguments: str, **options: Any) -> Result:
 
 
 @pytest.mark.slow
-def test_a_person_reads_who_does_what_and_what_to_expect(folder: Path) -> None:
+def test_person_reads_who_does_what_and_what_to_expect(folder: Path) -> None:
     result = ask(folder, "-f", write_job(folder, resources={"budgetPerHour": 80}))
 
     assert result.exit_code == 0, result.output
@@ -100,7 +100,7 @@ def test_a_person_reads_who_does_what_and_what_to_expect(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_that_this_release_does_not_run_is_called_a_preview(folder: Path) -> None:
+def test_unsupported_plan_is_called_a_preview(folder: Path) -> None:
     result = ask(folder, "-f", write_job(folder, runtime={"engine": "transformers"}))
 
     assert result.exit_code == 0, result.output
@@ -108,12 +108,12 @@ def test_a_plan_that_this_release_does_not_run_is_called_a_preview(folder: Path)
     assert "note: this plan is a preview; --runnable plans what this release can" in result.output
 
 
-def test_a_pipe_gets_no_colours(folder: Path) -> None:
+def test_pipe_gets_no_colours(folder: Path) -> None:
     assert "\x1b" not in ask(folder, "-f", write_job(folder), color=True).output
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
-def test_a_program_reads_the_plan_as_an_object(folder: Path, output: str) -> None:
+def test_program_reads_the_plan_as_an_object(folder: Path, output: str) -> None:
     result = ask(folder, "-f", write_job(folder), "-o", output)
 
     assert result.exit_code == 0, result.output
@@ -136,13 +136,13 @@ def names(run: MachineRun) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_the_same_question_prints_the_same_bytes(folder: Path) -> None:
+def test_question_always_prints_the_same_bytes(folder: Path) -> None:
     job = write_job(folder)
     first, second = (ask(folder, "-f", job, "-o", "json").stdout for _ in range(2))
     assert first == second
 
 
-def test_a_job_comes_from_standard_input_too(folder: Path) -> None:
+def test_job_comes_from_standard_input_too(folder: Path) -> None:
     text = Path(write_job(folder)).read_text()
     assert ask(folder, "-f", "-", "-o", "json", input=text).exit_code == 0
 
@@ -154,7 +154,7 @@ def test_dimensions_come_from_the_models_own_config(folder: Path) -> None:
     assert ask(folder, "-f", job).exit_code == 0
 
 
-def test_what_this_release_runs_has_no_note(folder: Path) -> None:
+def test_supported_plan_has_no_note(folder: Path) -> None:
     (folder / "model").mkdir()
     (folder / "model/config.json").write_text(json.dumps(SMALL_CONFIG))
     job = write_job(folder, model={"source": {"path": "model"}})
@@ -163,7 +163,7 @@ def test_what_this_release_runs_has_no_note(folder: Path) -> None:
     assert "note:" not in result.output
 
 
-def test_no_plan_ends_with_every_reason(folder: Path) -> None:
+def test_missing_plan_ends_with_every_reason(folder: Path) -> None:
     job = write_job(folder, resources={"budgetPerHour": 1, "maxGPUs": 2})
     result = ask(folder, "-f", job, "-o", "json")
     assert result.exit_code == 2
@@ -184,7 +184,7 @@ def test_no_plan_ends_with_every_reason(folder: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_job_is_refused_in_one_line(folder: Path, spec: dict[str, Any], said: str) -> None:
+def test_wrong_job_is_refused_in_one_line(folder: Path, spec: dict[str, Any], said: str) -> None:
     model = spec.pop("model", None)
     result = ask(folder, "-f", write_job(folder, model=model, **spec))
     assert result.exit_code != 0
@@ -207,7 +207,7 @@ def test_a_wrong_job_is_refused_in_one_line(folder: Path, spec: dict[str, Any], 
         ),
     ],
 )
-def test_a_wrong_file_is_refused_in_one_line(
+def test_wrong_file_is_refused_in_one_line(
     folder: Path, name: str, text: str | None, said: str
 ) -> None:
     job = write_job(folder)
@@ -230,7 +230,7 @@ def hetrl_process(*arguments: str, **environment: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.slow
-def test_without_a_fleet_and_a_cluster_the_way_out_is_said(folder: Path) -> None:
+def test_missing_fleet_and_cluster_name_the_remedy(folder: Path) -> None:
     found = hetrl_process("plan", "-f", write_job(folder), KUBECONFIG=str(folder / "none"))
     assert found.returncode == 1
     assert found.stderr.startswith("Error: no kubeconfig at")
@@ -238,7 +238,7 @@ def test_without_a_fleet_and_a_cluster_the_way_out_is_said(folder: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_cluster_that_does_not_answer_is_no_traceback(folder: Path) -> None:
+def test_unreachable_cluster_gives_no_traceback(folder: Path) -> None:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(
         """
@@ -270,11 +270,11 @@ def test_planning_imports_no_torch(folder: Path) -> None:
     assert not {"torch", "transformers", "vllm", "kopf", "grpc", "kubernetes"} & set(loaded)
 
 
-def test_the_version_is_said() -> None:
+def test_version_is_printed() -> None:
     assert CliRunner().invoke(hetrl, ["--version"]).output.startswith("hetrl, version ")
 
 
-def test_every_command_is_listed() -> None:
+def test_commands_are_listed() -> None:
     listed = CliRunner().invoke(hetrl, ["--help"]).output
     for name in ("plan", "run", "make-model", "coordinator"):
         assert f"\n  {name} " in listed
@@ -306,7 +306,7 @@ SMALL_MODEL = {
 
 
 @pytest.mark.slow
-def test_who_waits_and_what_one_more_gpu_is_worth_is_explained(folder: Path) -> None:
+def test_waits_and_worth_of_one_more_gpu_are_explained(folder: Path) -> None:
     (folder / "fleet.yaml").write_text(SMALL_FLEET)
     result = ask(folder, "-f", write_job(folder, model=SMALL_MODEL), "--explain")
 
@@ -316,7 +316,7 @@ def test_who_waits_and_what_one_more_gpu_is_worth_is_explained(folder: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_frontier_lists_plans_of_which_none_is_cheaper_and_faster(folder: Path) -> None:
+def test_frontier_lists_plans_of_which_none_is_cheaper_and_faster(folder: Path) -> None:
     (folder / "fleet.yaml").write_text(SMALL_FLEET)
     job = write_job(folder, model=SMALL_MODEL)
 

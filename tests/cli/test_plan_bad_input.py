@@ -123,7 +123,7 @@ def objective(**fields: object) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_value_out_of_range_is_named(tmp_path: Path, spec: dict[str, Any], said: str) -> None:
+def test_value_out_of_range_is_named(tmp_path: Path, spec: dict[str, Any], said: str) -> None:
     is_refused(ask(tmp_path, spec), exit_code=1, said=said)
 
 
@@ -176,7 +176,7 @@ DIMENSIONS = [
 
 
 @pytest.mark.parametrize("name", DIMENSIONS)
-def test_a_missing_dimension_is_named(tmp_path: Path, name: str) -> None:
+def test_missing_dimension_is_named(tmp_path: Path, name: str) -> None:
     dimensions = {key: value for key, value in SMALL_MODEL["architecture"].items() if key != name}
     model = {"source": SMALL_MODEL["source"], "architecture": dimensions}
     said = f"spec.model.architecture.{name} is required"
@@ -203,7 +203,7 @@ def test_a_missing_dimension_is_named(tmp_path: Path, name: str) -> None:
         pytest.param("{", "config.json", id="half a file"),
     ],
 )
-def test_a_config_without_its_dimensions_is_refused(
+def test_config_without_its_dimensions_is_refused(
     tmp_path: Path, config: object, said: str
 ) -> None:
     (tmp_path / "model").mkdir()
@@ -257,9 +257,7 @@ def a_link(**fields: object) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_fleet_that_cannot_be_is_refused(
-    tmp_path: Path, topology: dict[str, Any], said: str
-) -> None:
+def test_impossible_fleet_is_refused(tmp_path: Path, topology: dict[str, Any], said: str) -> None:
     is_refused(ask(tmp_path, {}, topology=topology), exit_code=1, said=said)
 
 
@@ -270,21 +268,21 @@ def in_regions(*regions: str) -> dict[str, Any]:
     }
 
 
-def test_a_region_that_no_link_reaches_is_planned_with_a_poor_one_and_named(tmp_path: Path) -> None:
+def test_unlinked_region_gets_a_poor_link_and_is_named(tmp_path: Path) -> None:
     result = ask(tmp_path, {}, topology=in_regions("asia", "eu", "us"), output="json")
     assert result.exit_code == 0, result.output
     said = "note: no link is given between asia and eu (and 1 more): 1 Gbit/s"
     assert said in result.stderr
 
 
-def test_nothing_is_assumed_where_every_region_has_its_link(tmp_path: Path) -> None:
+def test_links_are_not_assumed_where_every_region_has_one(tmp_path: Path) -> None:
     result = ask(tmp_path, {}, topology=in_regions("eu", "us"), output="json")
     assert result.exit_code == 0, result.output
     assert "no link" not in result.stderr
 
 
 @pytest.mark.slow
-def test_a_line_that_carries_next_to_nothing_stops_no_plan(tmp_path: Path) -> None:
+def test_line_that_carries_next_to_nothing_stops_no_plan(tmp_path: Path) -> None:
     topology = {**in_regions("eu", "us"), **a_link(bandwidthGbps=1e-9, latencyMilliseconds=10_000)}
     result = ask(tmp_path, {"planning": {"timeBudgetSeconds": 600}}, topology=topology)
     assert result.exit_code == 0, result.output

@@ -26,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.cluster
-def test_the_nodes_of_a_cluster_are_the_fleet(cluster: Cluster, tmp_path: Path) -> None:
+def test_nodes_of_a_cluster_are_the_fleet(cluster: Cluster, tmp_path: Path) -> None:
     found = subprocess.run(
         [Path(sys.executable).parent / "hetrl", "plan", "-f", write_job(tmp_path), "-o", "yaml"],
         check=False,
@@ -46,7 +46,7 @@ def test_the_nodes_of_a_cluster_are_the_fleet(cluster: Cluster, tmp_path: Path) 
 
 
 @pytest.mark.cluster
-def test_what_a_new_plan_would_change_is_said(cluster: Cluster, tmp_path: Path) -> None:
+def test_changes_by_a_new_plan_are_printed(cluster: Cluster, tmp_path: Path) -> None:
     cluster.add_kinds(ROOT / "crds")
     job = write_job(tmp_path)
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
@@ -92,7 +92,7 @@ def test_what_a_new_plan_would_change_is_said(cluster: Cluster, tmp_path: Path) 
     assert "as if they were free" in found.stdout
 
 
-def test_a_topology_prices_nodes_and_adds_none() -> None:
+def test_topology_prices_nodes_and_adds_none() -> None:
     node = {
         "metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": "NVIDIA-L4"}},
         "status": {"allocatable": {"nvidia.com/gpu": "4"}},

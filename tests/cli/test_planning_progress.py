@@ -41,7 +41,7 @@ def test_search_stops_after_the_deadline() -> None:
     assert printed == "True\n"
 
 
-def test_without_a_terminal_nothing_is_printed() -> None:
+def test_progress_is_not_printed_without_a_terminal() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WAITS.format(seconds=5)],
         check=True,

@@ -62,7 +62,7 @@ def some_pods(
     )
 
 
-def test_a_plan_becomes_a_coordinator_a_trainer_and_its_rollouts(tmp_path: Path) -> None:
+def test_plan_becomes_a_coordinator_a_trainer_and_its_rollouts(tmp_path: Path) -> None:
     found = some_pods(tmp_path)
 
     roles = [pod.launch.role for pod in found]
@@ -71,7 +71,7 @@ def test_a_plan_becomes_a_coordinator_a_trainer_and_its_rollouts(tmp_path: Path)
     assert found[0].name == "coordinator-0"
 
 
-def test_all_processes_get_the_same_contract_but_for_their_identity(tmp_path: Path) -> None:
+def test_processes_get_the_same_contract_but_for_identity(tmp_path: Path) -> None:
     found = [pod.launch for pod in some_pods(tmp_path)]
 
     assert len({(each.coordinator, each.weights, each.job, each.algorithm) for each in found}) == 1
@@ -89,7 +89,7 @@ def test_contracts_survive_the_way_through_their_file(tmp_path: Path) -> None:
         assert from_json(to_json(pod.launch)) == pod.launch
 
 
-def test_each_role_has_its_own_certificate_files(tmp_path: Path) -> None:
+def test_roles_have_their_own_certificate_files(tmp_path: Path) -> None:
     write_certificates(tmp_path, job="math")
     folder = RunFolder(path=tmp_path.parent / "run")
     named = {
@@ -105,11 +105,11 @@ def test_each_role_has_its_own_certificate_files(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_without_encryption_no_certificate_is_named(tmp_path: Path) -> None:
+def test_certificate_is_not_named_without_encryption(tmp_path: Path) -> None:
     assert {pod.launch.tls for pod in some_pods(tmp_path, encrypted=False)} == {None}
 
 
-def test_only_vllm_rollouts_run_in_the_environment_that_has_vllm(tmp_path: Path) -> None:
+def test_vllm_environment_is_for_vllm_rollouts_only(tmp_path: Path) -> None:
     environment = {"HETRL_ROLLOUT_PYTHON": "/vllm/bin/python"}
 
     def entry_points(engine: Engine) -> dict[Role, str]:
@@ -164,7 +164,7 @@ def test_free_ports_are_distinct_and_below_the_ephemeral_range() -> None:
     assert max(found) < 32_768
 
 
-def test_a_new_run_gets_the_next_free_folder(tmp_path: Path) -> None:
+def test_new_run_gets_the_next_free_folder(tmp_path: Path) -> None:
     assert next_folder(tmp_path, "math").path.name == "math-1"
     begin(next_folder(tmp_path, "math"), namespace="default", name="math")
 
@@ -173,7 +173,7 @@ def test_a_new_run_gets_the_next_free_folder(tmp_path: Path) -> None:
     assert newest_folder(tmp_path, "other") is None
 
 
-def test_a_run_does_not_write_into_another_runs_folder(tmp_path: Path) -> None:
+def test_run_does_not_write_into_another_runs_folder(tmp_path: Path) -> None:
     folder = RunFolder(path=tmp_path / "run")
     begin(folder, namespace="default", name="math")
 
@@ -181,7 +181,7 @@ def test_a_run_does_not_write_into_another_runs_folder(tmp_path: Path) -> None:
         begin(folder, namespace="default", name="math")
 
 
-def test_a_resumed_run_keeps_its_identity(tmp_path: Path) -> None:
+def test_resumed_run_keeps_its_identity(tmp_path: Path) -> None:
     folder = RunFolder(path=tmp_path / "run")
     first = begin(folder, namespace="default", name="math")
 
@@ -197,7 +197,7 @@ def test_a_resumed_run_keeps_its_identity(tmp_path: Path) -> None:
     ],
     ids=["no run", "damaged", "another job's"],
 )
-def test_only_a_run_of_the_same_job_is_resumed(
+def test_run_is_resumed_for_the_same_job_only(
     tmp_path: Path, content: str | None, problem: str
 ) -> None:
     folder = RunFolder(path=tmp_path)
@@ -208,7 +208,7 @@ def test_only_a_run_of_the_same_job_is_resumed(
         resume(folder, namespace="default", name="math")
 
 
-def test_every_process_gets_the_endpoint_of_traces(tmp_path: Path) -> None:
+def test_processes_all_get_the_endpoint_of_traces(tmp_path: Path) -> None:
     traces = TracesSpec(endpoint="http://otel:4318", sample_ratio=0.5)
 
     assert {pod.launch.traces for pod in some_pods(tmp_path)} == {None}
@@ -216,7 +216,7 @@ def test_every_process_gets_the_endpoint_of_traces(tmp_path: Path) -> None:
     assert {from_json(to_json(pod.launch)).traces for pod in found} == {traces}
 
 
-def test_who_asks_for_traces_on_the_command_line_gets_all_of_them() -> None:
+def test_traces_option_samples_every_trajectory() -> None:
     job = a_job("Qwen3-0.6B")
 
     asked = Experiment(traces="http://localhost:4318").applied_to(job)
@@ -226,7 +226,7 @@ def test_who_asks_for_traces_on_the_command_line_gets_all_of_them() -> None:
         Experiment(traces="otel:4318").applied_to(job)
 
 
-def test_a_run_differs_from_its_job_only_in_what_is_asked() -> None:
+def test_run_differs_from_its_job_only_in_what_is_asked() -> None:
     job = a_job("Qwen3-0.6B", steps=100)
 
     asked = Experiment(engine=Engine.TRANSFORMERS, steps=3, seed=7).applied_to(job)

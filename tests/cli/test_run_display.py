@@ -58,7 +58,7 @@ def drawn(moment: Moment) -> str:
     return console.export_text()
 
 
-def test_the_panel_shows_step_reward_rate_staleness_processes_and_what_waits() -> None:
+def test_panel_shows_step_reward_rate_staleness_processes_and_what_waits() -> None:
     text = drawn(a_moment(a_progress(), rewards=[0.5, 0.625], rates=[90.0, 97.5]))
 
     for said in (
@@ -79,18 +79,18 @@ def test_the_panel_shows_step_reward_rate_staleness_processes_and_what_waits() -
         assert said in text
 
 
-def test_the_panel_fits_a_terminal_whatever_the_run_has_to_say() -> None:
+def test_panel_fits_a_terminal_whatever_the_run_has_to_say() -> None:
     long = "x" * 500
     text = drawn(a_moment(a_progress(waiting_for=long), rewards=[0.5] * 1000, events=(long,)))
 
     assert max(len(row) for row in text.splitlines()) <= 104
 
 
-def test_before_the_coordinator_reports_the_panel_says_so() -> None:
+def test_panel_says_when_the_coordinator_has_not_reported() -> None:
     assert "waiting for the coordinator" in drawn(a_moment())
 
 
-def test_a_line_says_the_run_in_words() -> None:
+def test_line_describes_the_run() -> None:
     assert line(a_moment(a_progress())) == (
         "1:03  step 30/120  reward 0.625  97.5 samples/s  staleness 1.40 (max 2 of 2)"
         "  buffer 96  the trainer waits for a full batch"
@@ -106,15 +106,15 @@ def test_plain_lines_carry_every_event_once(tmp_path: Path) -> None:
     assert said.count("signal 9") == said.count("trainer ended with 1") == 1
 
 
-def test_a_curve_is_as_high_as_its_values() -> None:
+def test_curve_is_as_high_as_its_values() -> None:
     assert curve([0.0, 0.5, 1.0], width=4, height=2, top=1.0) == ("  █ ", " ██ ")
 
 
-def test_a_curve_of_more_values_than_columns_keeps_the_whole_run_in_view() -> None:
+def test_curve_with_many_values_keeps_the_whole_run_in_view() -> None:
     assert curve([0.0] * 50 + [1.0] * 50, width=10, height=1, top=1.0) == ("     █████",)
 
 
-def test_a_bar_ends_in_eighths() -> None:
+def test_bar_ends_in_eighths() -> None:
     assert bar(0.5, width=5) == "██▌  "
     assert bar(7.0, width=3) == "███"
 
@@ -139,7 +139,7 @@ def test_steps_are_followed_as_their_file_grows(tmp_path: Path) -> None:
     assert [step.reward_mean for step in progresses.steps()] == [0.1, 0.2]
 
 
-def test_a_half_written_step_is_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_half_written_step_is_read_when_it_is_whole(tmp_path: Path) -> None:
     progresses = Progresses(tmp_path)
     write_step(tmp_path, 1, 0.1, ending="")
 
@@ -149,12 +149,12 @@ def test_a_half_written_step_is_read_when_it_is_whole(tmp_path: Path) -> None:
     assert [step.step for step in progresses.steps()] == [1]
 
 
-def test_a_trainer_that_went_back_takes_its_lost_steps_off_the_curve(tmp_path: Path) -> None:
+def test_curve_drops_steps_lost_by_a_rewound_trainer(tmp_path: Path) -> None:
     for step, reward in [(1, 0.1), (2, 0.2), (3, 0.3), (2, 0.25)]:
         write_step(tmp_path, step, reward)
 
     assert [step.reward_mean for step in Progresses(tmp_path).steps()] == [0.1, 0.25]
 
 
-def test_without_a_report_there_is_no_progress(tmp_path: Path) -> None:
+def test_progress_is_empty_without_a_report(tmp_path: Path) -> None:
     assert Progresses(tmp_path).newest() is None

@@ -65,7 +65,7 @@ def start(tmp_path: Path, claim: Path) -> Iterator[Callable[..., Run]]:
             run.process.communicate(timeout=TIMEOUT_SECONDS)
 
 
-def test_a_run_survives_the_death_of_every_process(start: Callable[..., Run]) -> None:
+def test_run_survives_the_death_of_every_process(start: Callable[..., Run]) -> None:
     run = start()
 
     run.wait_for_step(2)
@@ -96,7 +96,7 @@ def test_a_run_survives_the_death_of_every_process(start: Callable[..., Run]) ->
     assert run.pids() == []
 
 
-def test_an_interrupted_run_leaves_no_process_is_resumed_and_not_written_over(
+def test_interrupted_run_leaves_no_process_and_is_resumed(
     start: Callable[..., Run],
 ) -> None:
     run = start(steps=1000)
@@ -147,7 +147,7 @@ def rounds_of_both(run: Run) -> int:
     return sum("weights broadcast:" in line and "readers=2" in line for line in lines)
 
 
-def test_a_run_whose_owner_is_killed_leaves_no_process(start: Callable[..., Run]) -> None:
+def test_run_whose_owner_is_killed_leaves_no_process(start: Callable[..., Run]) -> None:
     run = start(steps=1000)
     run.wait_until(lambda: len(run.pids()) >= 4 and any((run.out / "state").rglob("journal*")))
 
@@ -203,7 +203,7 @@ PPO_GROUPINGS = [
 ]
 
 
-def test_each_landing_sees_any_two_tasks_together_and_apart() -> None:
+def test_groupings_cover_any_two_tasks_together_and_apart() -> None:
     seen = {
         (first, second): {any({first, second} <= group for group in each) for each in together}
         for together in [AT_EACH_LANDING]
@@ -214,7 +214,7 @@ def test_each_landing_sees_any_two_tasks_together_and_apart() -> None:
 
 
 @pytest.mark.parametrize("tasks", PPO_GROUPINGS)
-def test_ppo_runs_to_its_end_in_every_grouping_under_tls_and_survives_a_death(
+def test_ppo_completes_in_every_grouping_and_survives_a_death(
     start: Callable[..., Run], tmp_path: Path, tasks: frozenset[TaskGroup]
 ) -> None:
     has_reference, is_judged = (
@@ -261,7 +261,7 @@ def test_ppo_runs_to_its_end_in_every_grouping_under_tls_and_survives_a_death(
     assert exact is not is_judged
 
 
-def test_a_plan_that_does_not_fit_is_refused_by_field(
+def test_plan_that_does_not_fit_is_refused_by_field(
     start: Callable[..., Run], tmp_path: Path
 ) -> None:
     plan = write_plan(tmp_path, [GENERATES, TRAINS[0]], num_layers=7)
@@ -273,7 +273,7 @@ def test_a_plan_that_does_not_fit_is_refused_by_field(
     assert "7" in said
 
 
-def test_a_policy_calls_its_tool_and_is_not_trained_on_what_that_wrote(
+def test_policy_calls_its_tool_and_does_not_train_on_results(
     start: Callable[..., Run],
 ) -> None:
     run = start(

@@ -121,7 +121,7 @@ def refused(folder: Path, text: str, *options: str) -> str:
     ],
 )
 @pytest.mark.slow
-def test_a_bad_job_is_refused_in_one_line_that_names_the_field(
+def test_bad_job_is_refused_in_one_line_with_its_field(
     folder: Path, changes: dict[str, Any], said: str
 ) -> None:
     line = refused(folder, yaml.safe_dump(a_job(**changes)))
@@ -131,11 +131,11 @@ def test_a_bad_job_is_refused_in_one_line_that_names_the_field(
 
 
 @pytest.mark.parametrize("text", ["", "{", "kind: Pod"], ids=["empty", "not YAML", "another kind"])
-def test_a_file_that_is_no_job_is_refused(folder: Path, text: str) -> None:
+def test_file_that_is_no_job_is_refused(folder: Path, text: str) -> None:
     assert refused(folder, text).startswith("Error: ")
 
 
-def test_a_config_of_another_family_is_refused_by_its_path(folder: Path) -> None:
+def test_config_of_another_family_is_refused_by_its_path(folder: Path) -> None:
     (folder / "model/config.json").write_text('{"model_type": "bert"}')
 
     line = refused(folder, yaml.safe_dump(a_job()))
@@ -154,7 +154,7 @@ def test_a_config_of_another_family_is_refused_by_its_path(folder: Path) -> None
     ids=["claim without a folder", "folder that is not there", "nothing to resume", "bad seed"],
 )
 @pytest.mark.slow
-def test_a_bad_option_is_refused_by_its_value(
+def test_bad_option_is_refused_by_its_value(
     folder: Path, options: tuple[str, ...], said: str
 ) -> None:
     assert said in refused(folder, yaml.safe_dump(a_job()), *options)

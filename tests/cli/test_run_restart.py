@@ -20,7 +20,7 @@ def an_exit(code: int, *, at: float = 0.0, said: str = "out of memory") -> Exit:
     return Exit(process="rollout-l4-0-0", code=code, last_line=said, at_seconds=at)
 
 
-def test_a_process_that_ended_well_is_done() -> None:
+def test_process_that_ended_well_is_done() -> None:
     assert after_exit([an_exit(-9), an_exit(0, at=5)], POLICY) == Succeeded()
 
 
@@ -29,13 +29,13 @@ def test_a_process_that_ended_well_is_done() -> None:
     [(1, 1.0), (2, 2.0), (3, 3.0)],
     ids=["first: at once", "second: doubled", "third: capped"],
 )
-def test_a_process_that_died_is_restarted_after_a_growing_wait(deaths: int, wait: float) -> None:
+def test_process_that_died_is_restarted_after_a_growing_wait(deaths: int, wait: float) -> None:
     exits = [an_exit(1, at=float(number)) for number in range(deaths)]
 
     assert after_exit(exits, POLICY) == Restart(wait)
 
 
-def test_a_process_that_dies_too_often_ends_the_run_with_its_last_words() -> None:
+def test_process_that_dies_too_often_ends_the_run_with_reason() -> None:
     exits = [an_exit(1, at=float(number)) for number in range(4)]
 
     decision = after_exit(exits, POLICY)
@@ -51,11 +51,11 @@ def test_deaths_outside_the_window_are_forgiven() -> None:
     assert after_exit(exits, POLICY) == Restart(1.0)
 
 
-def test_a_terminal_exit_is_not_restarted_and_its_last_line_is_the_reason() -> None:
+def test_terminal_exit_is_not_restarted_and_gives_the_reason() -> None:
     said = "NoLearningSignal: every group had equal rewards for 10 steps"
 
     assert after_exit([an_exit(3, said=said)], POLICY) == Failed(said)
 
 
-def test_a_killed_process_is_named_with_its_signal() -> None:
+def test_killed_process_is_named_with_its_signal() -> None:
     assert str(an_exit(-9, said="step 3")) == "rollout-l4-0-0 was killed by signal 9"

@@ -73,7 +73,7 @@ def test_targets_are_listed_as_prometheus_reads_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_series_of_processes_and_of_the_job_are_kept_with_their_labels(
+async def test_series_of_processes_and_job_keep_their_labels(
     tmp_path: Path,
 ) -> None:
     folder, port = a_folder(tmp_path)
@@ -95,7 +95,7 @@ async def test_series_of_processes_and_of_the_job_are_kept_with_their_labels(
 
 
 @pytest.mark.slow
-async def test_a_record_that_cannot_be_written_is_said_and_ends_nothing(tmp_path: Path) -> None:
+async def test_record_that_cannot_be_written_is_said_and_ends_nothing(tmp_path: Path) -> None:
     folder, port = a_folder(tmp_path)
     with a_process(port, step=7):
         async with recorded(folder, folder.identity(), a_plan()) as series:

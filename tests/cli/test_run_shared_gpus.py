@@ -50,7 +50,7 @@ def test_series_are_labelled_with_the_role_that_measures_them(tmp_path: Path) ->
     assert {each.labels["pod"] for each in found[1:4]} == {"trainer-a100-80gb-0-0"}
 
 
-def test_who_generates_runs_where_vllm_is_also_if_it_trains(tmp_path: Path) -> None:
+def test_generating_trainer_runs_in_the_environment_with_vllm(tmp_path: Path) -> None:
     there = tmp_path / "vllm" / "python"
     environment = {ROLLOUT_PYTHON: str(there)}
 

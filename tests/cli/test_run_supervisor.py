@@ -57,7 +57,7 @@ def wait_until(condition: Callable[[], bool], *, within_seconds: float = 20.0) -
         time.sleep(0.05)
 
 
-async def test_the_run_succeeds_when_every_process_has(tmp_path: Path) -> None:
+async def test_run_succeeds_when_every_process_has(tmp_path: Path) -> None:
     end = await run(
         a_command(tmp_path, "coordinator-0", Role.COORDINATOR, "true"),
         a_command(tmp_path, "trainer-a-0-0", Role.TRAINER, "true"),
@@ -67,7 +67,7 @@ async def test_the_run_succeeds_when_every_process_has(tmp_path: Path) -> None:
     assert end == Succeeded()
 
 
-async def test_a_process_that_dies_is_started_again(tmp_path: Path) -> None:
+async def test_process_that_dies_is_started_again(tmp_path: Path) -> None:
     said: list[str] = []
     dies_twice = "echo x >> $FOLDER/tries; [ $(wc -l < $FOLDER/tries) -gt 2 ] || kill -9 $$"
 
@@ -90,7 +90,7 @@ async def test_deaths_of_coordinator_and_trainer_count_together(tmp_path: Path) 
     assert "restarts are used up (at most 3 within 600 s)" in end.reason
 
 
-async def test_a_training_replica_that_dies_takes_its_gang_with_it(tmp_path: Path) -> None:
+async def test_training_replica_that_dies_takes_its_gang_with_it(tmp_path: Path) -> None:
     dies_then = "{ until [ -s $FOLDER/second ]; do sleep 0.05; done; exit 1; }"
     first = "echo x >> $FOLDER/first; [ $(wc -l < $FOLDER/first) -gt 1 ] || " + dies_then
     second = "echo x >> $FOLDER/second; [ $(wc -l < $FOLDER/second) -gt 1 ] || sleep 60"
@@ -104,7 +104,7 @@ async def test_a_training_replica_that_dies_takes_its_gang_with_it(tmp_path: Pat
     assert (tmp_path / "second").read_text().split() == ["x", "x"]
 
 
-async def test_a_terminal_exit_ends_the_run_with_its_last_line_and_stops_the_others(
+async def test_terminal_exit_ends_the_run_and_stops_the_others(
     tmp_path: Path,
 ) -> None:
     end = await run(
@@ -144,7 +144,7 @@ async def test_rollouts_that_do_not_follow_are_stopped(
     assert end == Succeeded()
 
 
-async def test_a_coordinator_that_outlives_the_trainer_is_named(
+async def test_coordinator_that_outlives_the_trainer_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "FOLLOW_SECONDS", 0.2)
@@ -157,7 +157,7 @@ async def test_a_coordinator_that_outlives_the_trainer_is_named(
     assert end == Failed("coordinator-0 did not end within 0.2 s of the run's end")
 
 
-async def test_a_process_that_ignores_the_request_to_stop_is_killed(
+async def test_process_that_ignores_the_request_to_stop_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "GRACE_SECONDS", 0.3)
@@ -174,7 +174,7 @@ async def test_a_process_that_ignores_the_request_to_stop_is_killed(
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
-async def test_the_coordinator_is_stopped_when_nobody_needs_it_any_more(tmp_path: Path) -> None:
+async def test_coordinator_is_stopped_when_no_longer_needed(tmp_path: Path) -> None:
     says_when = "trap 'sleep {wait}; echo {name} >> $FOLDER/order; exit 143' TERM; "
     waits = "touch $FOLDER/{name}; while true; do sleep 0.05; done"
     commands = [
@@ -240,7 +240,7 @@ asyncio.run(run(a_command(folder, "coordinator-0", Role.COORDINATOR, "sleep 60")
 """
 
 
-def test_a_process_does_not_outlive_an_owner_that_is_killed_as_it_starts_it(tmp_path: Path) -> None:
+def test_process_does_not_outlive_an_owner_killed_at_start(tmp_path: Path) -> None:
     owner = [sys.executable, "-c", _DIES_AFTER_STARTING]
     ended = subprocess.run(
         owner, env={**os.environ, "FOLDER": str(tmp_path)}, timeout=60, check=False

@@ -85,7 +85,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
         yield Traced(collector=collector, out=folder / "out")
 
 
-def test_every_span_has_its_parent_and_lies_within_it(traced: Traced) -> None:
+def test_spans_lie_within_their_parents(traced: Traced) -> None:
     spans = {each.span_id: each for each in traced.collector.spans}
     assert len(spans) == len(traced.collector.spans)
     for each in spans.values():
@@ -103,7 +103,7 @@ def test_every_span_has_its_parent_and_lies_within_it(traced: Traced) -> None:
             ), (each, parent)
 
 
-def test_a_consumed_trajectory_was_leased_generated_rewarded_and_delivered_before(
+def test_consumed_trajectory_was_leased_generated_rewarded_and_delivered_before(
     traced: Traced,
 ) -> None:
     assert len(traced.consumed) == STEPS * BATCH_SIZE
@@ -193,7 +193,7 @@ def test_traces_agree_with_what_the_run_wrote_of_itself(traced: Traced) -> None:
         assert ages == step["staleness"]
 
 
-def test_no_span_tells_what_was_asked_or_answered(traced: Traced) -> None:
+def test_spans_contain_no_prompt_or_response(traced: Traced) -> None:
     texts = [
         value
         for each in traced.collector.spans
@@ -205,7 +205,7 @@ def test_no_span_tells_what_was_asked_or_answered(traced: Traced) -> None:
     assert not [each for each in texts if "*" in each or "=" in each or "<tool" in each]
 
 
-def test_each_process_names_itself(traced: Traced) -> None:
+def test_processes_name_themselves(traced: Traced) -> None:
     processes = {
         (each.service, each.resource["service.instance.id"]) for each in traced.collector.spans
     }

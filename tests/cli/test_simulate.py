@@ -74,7 +74,7 @@ def pipeline(tmp_path: Path) -> Path:
     return written(tmp_path, "pipeline.yaml", PIPELINE)
 
 
-def test_a_person_reads_pace_waits_staleness_and_losses(pipeline: Path) -> None:
+def test_person_reads_pace_waits_staleness_and_losses(pipeline: Path) -> None:
     result = ask("-p", pipeline)
     assert result.exit_code == 0, result.output
     for said in ("samples/s", "trainer", "rollouts", "idle", "bound 2", "granted", "too old"):
@@ -82,7 +82,7 @@ def test_a_person_reads_pace_waits_staleness_and_losses(pipeline: Path) -> None:
     assert "\x1b" not in result.output
 
 
-def test_a_program_reads_the_same_figures_for_the_same_seed(pipeline: Path) -> None:
+def test_program_reads_the_same_figures_for_the_same_seed(pipeline: Path) -> None:
     first, second, other = (
         ask("-p", pipeline, "-o", "json", "--seed", seed).stdout for seed in (3, 3, 4)
     )
@@ -104,7 +104,7 @@ def test_steps_and_warm_up_can_be_given(pipeline: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_is_planned_and_played_and_so_is_its_plan_from_a_file(tmp_path: Path) -> None:
+def test_job_and_its_plan_file_are_simulated(tmp_path: Path) -> None:
     fleet, job = written(tmp_path, "fleet.yaml", FLEET), written(tmp_path, "job.yaml", JOB)
     planned = CliRunner().invoke(hetrl, ["plan", "-f", str(job), "-t", str(fleet), "-o", "json"])
     plan = written(tmp_path, "plan.json", planned.stdout)
@@ -128,7 +128,7 @@ def test_a_job_is_planned_and_played_and_so_is_its_plan_from_a_file(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_fleet_that_ships_can_be_named(tmp_path: Path) -> None:
+def test_fleet_that_ships_can_be_named(tmp_path: Path) -> None:
     quickly = {**JOB["spec"], "planning": {"strategy": "Homogeneous"}}
     job = written(tmp_path, "job.yaml", {**JOB, "spec": quickly})
     named = ask("-f", job, "-t", "preset:single-region", "-o", "json", "--steps", 3)
@@ -138,7 +138,7 @@ def test_a_fleet_that_ships_can_be_named(tmp_path: Path) -> None:
     assert "unknown preset 'moon'; there are single-region" in unknown.output
 
 
-def test_a_job_without_a_plan_says_why(tmp_path: Path) -> None:
+def test_job_without_a_plan_says_why(tmp_path: Path) -> None:
     fleet = written(tmp_path, "fleet.yaml", FLEET)
     job = {**JOB, "spec": {**JOB["spec"], "resources": {"budgetPerHour": 0.5}}}
     result = ask("-f", written(tmp_path, "job.yaml", job), "-t", fleet)
@@ -146,14 +146,14 @@ def test_a_job_without_a_plan_says_why(tmp_path: Path) -> None:
     assert "no plan" in result.stderr
 
 
-def test_a_picture_is_drawn(pipeline: Path, tmp_path: Path) -> None:
+def test_picture_is_drawn(pipeline: Path, tmp_path: Path) -> None:
     picture = tmp_path / "run.png"
     result = ask("-p", pipeline, "--plot", picture)
     assert result.exit_code == 0, result.output
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_picture_without_matplotlib_names_the_extra(
+def test_picture_without_matplotlib_names_the_extra(
     pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "hetrl_cli.simulate.plot", raising=False)
@@ -215,7 +215,7 @@ def test_a_picture_without_matplotlib_names_the_extra(
         pytest.param({"warmupSteps": 30}, "warmupSteps must be < steps (30), got 30", id="warm-up"),
     ],
 )
-def test_a_wrong_pipeline_is_refused_in_one_line(
+def test_wrong_pipeline_is_refused_in_one_line(
     tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
     result = ask("-p", written(tmp_path, "pipeline.yaml", PIPELINE | changes))
@@ -235,13 +235,13 @@ def test_a_wrong_pipeline_is_refused_in_one_line(
         pytest.param(["-p", "nowhere.yaml"], "cannot read nowhere.yaml", id="no file"),
     ],
 )
-def test_a_wrong_question_is_refused(arguments: list[str], said: str) -> None:
+def test_wrong_question_is_refused(arguments: list[str], said: str) -> None:
     result = ask(*arguments)
     assert result.exit_code != 0
     assert said in result.stderr
 
 
-def test_the_example_is_played() -> None:
+def test_example_is_simulated() -> None:
     example = Path(__file__).parents[2] / "examples/pipeline.yaml"
     found = json.loads(ask("-p", example, "-o", "json", "--steps", 12).stdout)
     assert found["endedBy"] == "steps"

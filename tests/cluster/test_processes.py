@@ -24,7 +24,7 @@ def table(tmp_path: Path) -> ProcessTable:
     return ProcessTable(folder=tmp_path)
 
 
-def test_a_process_outlives_its_starter_and_is_stopped_by_another(table: ProcessTable) -> None:
+def test_process_outlives_its_starter_and_is_stopped_by_another(table: ProcessTable) -> None:
     starter = subprocess.run(
         [sys.executable, "-W", "error", "-c", STARTER, table.folder],
         check=True,
@@ -43,7 +43,7 @@ def test_a_process_outlives_its_starter_and_is_stopped_by_another(table: Process
     assert not sleeper.is_running
 
 
-def test_output_goes_to_the_log_and_signals_are_as_a_shell_would_have_them(
+def test_output_goes_to_the_log_and_signals_act_as_usual(
     table: ProcessTable,
 ) -> None:
     table.start("status", ["grep", "SigIgn", "/proc/self/status"])
@@ -57,7 +57,7 @@ def test_output_goes_to_the_log_and_signals_are_as_a_shell_would_have_them(
 
 
 @pytest.mark.parametrize("command", ["true", "false"])
-def test_a_process_that_ended_is_not_running_and_can_be_stopped(
+def test_process_that_ended_is_not_running_and_can_be_stopped(
     table: ProcessTable, command: str
 ) -> None:
     table.start("short", [command])
@@ -69,6 +69,6 @@ def test_a_process_that_ended_is_not_running_and_can_be_stopped(
     assert table.recorded() == []
 
 
-def test_a_program_that_is_not_there_is_named(table: ProcessTable) -> None:
+def test_program_that_is_not_there_is_named(table: ProcessTable) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
         table.start("missing", ["no-such-program"])

@@ -52,9 +52,7 @@ async def patch(api: KubernetesApi, name: str, metadata: dict[str, Any]) -> None
     assert reply.is_success, reply
 
 
-async def test_who_knows_a_job_of_before_its_end_does_not_take_the_end_back(
-    api: KubernetesApi, writer: Writer
-) -> None:
+async def test_stale_job_does_not_undo_its_end(api: KubernetesApi, writer: Writer) -> None:
     before = await a_stored_job(api, "sums")
     ended = before.status.model_copy(update={"phase": Phase.SUCCEEDED})
     runs = before.status.model_copy(update={"phase": Phase.RUNNING})
@@ -93,7 +91,7 @@ async def test_finalizer_patch_keeps_finalizers_of_others(
     assert found["metadata"].get("finalizers", []) == kept
 
 
-async def test_finalizer_patch_on_a_changed_list_is_tried_again_with_the_fresh_job(
+async def test_finalizer_patch_on_a_changed_list_retries_with_fresh_job(
     api: KubernetesApi, writer: Writer
 ) -> None:
     stale = await a_stored_job(api, "changed", finalizers=(THEIRS, FINALIZER))
@@ -107,7 +105,7 @@ async def test_finalizer_patch_on_a_changed_list_is_tried_again_with_the_fresh_j
     assert isinstance(await writer.apply(job_seen(found), RemoveFinalizer(), None), Done)
 
 
-async def test_finalizer_patch_that_leaves_a_second_one_of_ours_is_tried_again(
+async def test_finalizer_patch_retries_if_a_second_finalizer_remains(
     api: KubernetesApi, writer: Writer
 ) -> None:
     job = await a_stored_job(api, "twice", finalizers=(FINALIZER, FINALIZER))
@@ -118,7 +116,7 @@ async def test_finalizer_patch_that_leaves_a_second_one_of_ours_is_tried_again(
     assert isinstance(await writer.apply(fresh, RemoveFinalizer(), None), Done)
 
 
-async def test_finalizer_patch_leaves_a_new_job_of_the_same_name_alone(
+async def test_finalizer_patch_leaves_a_new_namesake_alone(
     api: KubernetesApi, writer: Writer
 ) -> None:
     earlier = await a_stored_job(api, "again", finalizers=(FINALIZER,))
@@ -132,7 +130,7 @@ async def test_finalizer_patch_leaves_a_new_job_of_the_same_name_alone(
     assert (await read(api, "HetRLJob", "again"))["metadata"]["finalizers"] == [FINALIZER]
 
 
-async def test_status_that_a_restore_has_written_does_not_outlive_what_is_written_over_it(
+async def test_restored_status_does_not_outlive_its_overwrite(
     api: KubernetesApi, writer: Writer
 ) -> None:
     job = await a_stored_job(api, "restored")

@@ -130,7 +130,7 @@ def _a_plan_spec() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", CHILD_KINDS)
-async def test_first_write_of_each_kind_leaves_an_object_of_others_unchanged(
+async def test_first_write_of_each_kind_leaves_foreign_objects_unchanged(
     api: KubernetesApi, writer: Writer, kind: str
 ) -> None:
     job = await a_stored_job(api, f"taken-{kind.lower()}")
@@ -242,7 +242,7 @@ async def test_known_object_that_was_replaced_by_another_is_not_written(
     assert await read(api, "ConfigMap", name) == before
 
 
-async def test_certificates_of_another_set_of_names_leave_no_key_of_the_former(
+async def test_certificates_of_changed_names_leave_no_old_key(
     api: KubernetesApi, writer: Writer
 ) -> None:
     job = await a_stored_job(api, "reissued")

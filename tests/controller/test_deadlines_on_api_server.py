@@ -21,7 +21,7 @@ def test_stuck_rollout_is_replaced_while_the_others_run(space: Namespace) -> Non
     assert "startupDeadlineSeconds" in tells(space, EventReason.POD_REPLACED)
 
 
-def test_a_run_longer_than_its_deadline_fails_and_frees_its_gpus(space: Namespace) -> None:
+def test_run_longer_than_its_deadline_fails_and_frees_its_gpus(space: Namespace) -> None:
     start(space, activeDeadlineSeconds=6)
 
     failed = space.wait_for_reason("Failed", Reason.DEADLINE_EXCEEDED)
@@ -51,7 +51,7 @@ def test_waiting_for_gpus_has_a_deadline_of_its_own(space: Namespace, what: str)
     eventually(lambda: not space.get("pods")["items"], what="the pods are gone")
 
 
-def test_a_finished_job_is_deleted_when_its_time_is_over(
+def test_finished_job_is_deleted_when_its_time_is_over(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     start(space, ttlSecondsAfterFinished=2)

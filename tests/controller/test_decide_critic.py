@@ -31,7 +31,7 @@ def test_policy_and_critic_are_one_gang() -> None:
 
 @pytest.mark.parametrize("name", [POLICY, FIRST])
 @pytest.mark.parametrize("is_lost", [False, True], ids=["crashed", "lost"])
-def test_whoever_of_them_fails_all_of_them_start_again(name: str, is_lost: bool) -> None:
+def test_failure_restarts_policy_and_critic_together(name: str, is_lost: bool) -> None:
     cluster = a_running_job(a_job(algorithm=PPO), critics=CRITICS)
     before = uids(cluster)
     cluster.pass_time(seconds=5)
@@ -53,7 +53,7 @@ def test_whoever_of_them_fails_all_of_them_start_again(name: str, is_lost: bool)
     assert cluster.job.status.phase == "Running"
 
 
-def test_a_job_does_not_run_without_its_critic() -> None:
+def test_job_does_not_run_without_its_critic() -> None:
     cluster = a_running_job(a_job(algorithm=PPO), critics=CRITICS)
     cluster.pods[SECOND] = replace(cluster.pods[SECOND], is_ready=False)
     cluster.settle()
@@ -69,7 +69,7 @@ def test_a_job_does_not_run_without_its_critic() -> None:
         pytest.param((), True, id="to-its-policy"),
     ],
 )
-def test_a_critic_that_moves_moves_the_trainer(critics: tuple[str, ...], is_moved: bool) -> None:
+def test_critic_that_moves_moves_the_trainer(critics: tuple[str, ...], is_moved: bool) -> None:
     found = moves(a_plan(critics=CRITICS), a_plan(critics=critics))
     assert found.moves_trainer is is_moved
     assert found.num_stopped == (3 if is_moved else 0)

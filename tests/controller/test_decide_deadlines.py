@@ -29,7 +29,7 @@ def refuse_a_pod(cluster: ClusterModel) -> None:
     )
 
 
-def test_a_job_that_waits_for_gpus_fails_at_its_own_deadline() -> None:
+def test_job_that_waits_for_gpus_fails_at_its_own_deadline() -> None:
     answer = Infeasible(reasons=("no GPU",))
     cluster = ClusterModel(job=a_job(unschedulableDeadlineSeconds=60), answer=answer)
     cluster.settle()
@@ -45,7 +45,7 @@ def test_a_job_that_waits_for_gpus_fails_at_its_own_deadline() -> None:
     assert "it waited for: a plan: no GPU" in failed.message
 
 
-def test_a_job_without_that_deadline_waits_for_a_plan_for_ever() -> None:
+def test_job_without_that_deadline_waits_for_a_plan_for_ever() -> None:
     cluster = ClusterModel(job=a_job(), answer=Infeasible(reasons=("no GPU",)))
     cluster.settle()
 
@@ -55,7 +55,7 @@ def test_a_job_without_that_deadline_waits_for_a_plan_for_ever() -> None:
     assert cluster.job.status.phase == "Pending"
 
 
-def test_the_time_of_a_suspension_is_no_wait() -> None:
+def test_time_of_a_suspension_is_no_wait() -> None:
     cluster = a_running_job(a_job(unschedulableDeadlineSeconds=60))
     cluster.change(unschedulableDeadlineSeconds=60, suspend=True)
     cluster.settle()
@@ -102,7 +102,7 @@ def test_starting_begins_when_every_pod_has_a_node() -> None:
         ),
     ],
 )
-def test_a_pod_that_no_node_takes_ends_the_job(limits: dict[str, int], reason: str) -> None:
+def test_pod_that_no_node_takes_ends_the_job(limits: dict[str, int], reason: str) -> None:
     cluster = a_cluster(a_job(**limits), a_plan())
     cluster.settle()
     refuse_a_pod(cluster)
@@ -113,7 +113,7 @@ def test_a_pod_that_no_node_takes_ends_the_job(limits: dict[str, int], reason: s
     assert reason_of(cluster, ConditionType.FAILED) == reason
 
 
-def test_a_job_whose_steps_follow_each_other_never_stalls() -> None:
+def test_job_whose_steps_follow_each_other_never_stalls() -> None:
     cluster = a_running_job(a_job(progressDeadlineSeconds=100))
 
     for step in range(1, 6):

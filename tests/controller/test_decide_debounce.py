@@ -54,14 +54,14 @@ def waits(before: tuple[PodSeen, ...], after: tuple[PodSeen, ...], **news: Any) 
     return can_wait(*decided(before, after, **news))
 
 
-def test_a_count_of_pods_can_wait() -> None:
+def test_count_of_pods_can_wait() -> None:
     others, third = (COORDINATOR, TRAINER, FIRST), waiting(THIRD)
 
     assert waits((*others, waiting(SECOND), third), (*others, SECOND, third))
     assert waits((*others, SECOND, third), (*others, waiting(SECOND), third))
 
 
-def test_another_reason_can_wait() -> None:
+def test_reason_change_can_wait() -> None:
     others, starts = (COORDINATOR, *TWO, THIRD), waiting(TRAINER)
     pulls = replace(starts, waiting_reason="ImagePullBackOff", waiting_message="no such image")
 

@@ -42,7 +42,7 @@ def same(before: dict[str, str], after: dict[str, str]) -> set[str]:
         pytest.param(("l4-0", "l4-0", "l4-1", "l4-2", "l4-2"), id="many-more"),
     ],
 )
-def test_another_number_of_rollouts_touches_no_pod_that_stays(machines: tuple[str, ...]) -> None:
+def test_rollout_count_change_touches_no_remaining_pod(machines: tuple[str, ...]) -> None:
     cluster = a_running_job()
     before = uids(cluster)
     cluster.answer = a_plan(rollouts=machines)
@@ -60,7 +60,7 @@ def test_another_number_of_rollouts_touches_no_pod_that_stays(machines: tuple[st
     assert cluster.past == [name for name in cluster.plans if name != cluster.followed.name]
 
 
-def test_the_planner_is_asked_to_keep_the_trainer() -> None:
+def test_planner_is_asked_to_keep_the_trainer() -> None:
     cluster = a_running_job()
     (known,) = cluster.plans.values()
 
@@ -73,7 +73,7 @@ def test_the_planner_is_asked_to_keep_the_trainer() -> None:
     assert asked.request_id
 
 
-def test_a_change_that_cannot_be_planned_leaves_the_job_as_it_is() -> None:
+def test_infeasible_change_leaves_the_job_as_it_is() -> None:
     cluster = a_running_job()
     before = uids(cluster)
     cluster.answer = Infeasible(reasons=("there are 8 GPUs",))
@@ -89,7 +89,7 @@ def test_a_change_that_cannot_be_planned_leaves_the_job_as_it_is() -> None:
     assert found.message == "the spec has changed; there are 8 GPUs"
 
 
-def test_another_trainer_shape_restarts_the_gang_and_leaves_the_rollouts() -> None:
+def test_trainer_shape_change_restarts_the_gang_and_leaves_rollouts() -> None:
     cluster = a_running_job()
     before = uids(cluster)
     cluster.answer = a_plan(trainers=2)
@@ -125,7 +125,7 @@ def test_another_trainer_shape_restarts_the_gang_and_leaves_the_rollouts() -> No
         ),
     ],
 )
-def test_a_changed_spec_replaces_the_pods_that_it_concerns(
+def test_changed_spec_replaces_the_pods_that_it_concerns(
     change: dict[str, Any], replaced: set[Role]
 ) -> None:
     cluster = a_running_job(rollouts=("l4-0",) * 4, inference=("l4-8",) * 4)
@@ -150,7 +150,7 @@ def test_outdated_workers_go_a_few_at_a_time(role: str) -> None:
     assert [role in name for name in gone] == [True, True]
 
 
-def test_the_coordinator_stays_until_outdated_trainers_have_stopped() -> None:
+def test_coordinator_stays_until_outdated_trainers_have_stopped() -> None:
     cluster = a_running_job()
     cluster.change(training={"steps": 10, "learningRate": 1e-5})
 
@@ -181,7 +181,7 @@ def lose(cluster: ClusterModel, node: str) -> None:
     }
 
 
-def test_pods_on_a_lost_node_are_replaced_by_force_after_its_time() -> None:
+def test_pods_on_a_lost_node_are_replaced_by_force() -> None:
     cluster = a_running_job(a_job(failurePolicy={"nodeLostSeconds": 60}), rollouts=("l4-0", "l4-1"))
     before = uids(cluster)
     cluster.answer = a_plan(rollouts=("l4-0", "l4-2"))
@@ -219,7 +219,7 @@ def test_node_is_lost_when_its_time_is_reached(seconds: int, *, lost: bool) -> N
     assert (machine_drift(seen, cluster.followed, now) is not None) is lost
 
 
-def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
+def test_node_that_comes_back_in_time_costs_nothing() -> None:
     cluster = a_running_job(a_job(failurePolicy={"nodeLostSeconds": 60}))
     before = uids(cluster)
     lose(cluster, "l4-0")
@@ -235,7 +235,7 @@ def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
     assert cluster.job.status.phase == "Running"
 
 
-def test_a_trainers_lost_node_moves_the_gang_to_another() -> None:
+def test_trainers_lost_node_moves_the_gang_to_another() -> None:
     cluster = a_running_job(a_job(failurePolicy={"nodeLostSeconds": 60}), trainers=2)
     rollouts = uids(cluster, Role.ROLLOUT)
     cluster.answer = a_plan(trainers=2, machine="a100-7")
@@ -251,7 +251,7 @@ def test_a_trainers_lost_node_moves_the_gang_to_another() -> None:
 
 
 @pytest.mark.parametrize("stuck", [f"{ROLLOUT}-1", f"{INFERENCE}-1"])
-def test_a_worker_that_stays_stuck_is_replaced_once_in_its_time(stuck: str) -> None:
+def test_worker_that_stays_stuck_is_replaced_once_in_its_time(stuck: str) -> None:
     cluster = a_running_job(a_job(startupDeadlineSeconds=100), inference=("l4-8", "l4-9"))
     cluster.pods[stuck] = replace(cluster.pods[stuck], is_ready=False)
     cluster.settle()
@@ -264,7 +264,7 @@ def test_a_worker_that_stays_stuck_is_replaced_once_in_its_time(stuck: str) -> N
     assert len(cluster.messages_of(EventReason.POD_REPLACED)) == 1
 
 
-def test_a_rule_asks_for_another_plan() -> None:
+def test_rule_asks_for_another_plan() -> None:
     rule = {"role": "trainer", "action": "Replan", "onReasons": ["OOMKilled"]}
     cluster = a_running_job(a_job(failurePolicy={"rules": [rule]}))
     cluster.pass_time(seconds=5)
@@ -283,7 +283,7 @@ def test_a_rule_asks_for_another_plan() -> None:
     assert not asked[-1].keeps_trainer
 
 
-def test_a_spec_that_comes_back_gets_a_plan_in_place_of_the_last() -> None:
+def test_restored_spec_gets_a_plan_in_place_of_the_last() -> None:
     cluster = a_running_job()
     first = cluster.answer
     cluster.answer = a_plan(rollouts=("l4-0", "l4-0", "l4-1"))
@@ -300,7 +300,7 @@ def test_a_spec_that_comes_back_gets_a_plan_in_place_of_the_last() -> None:
     assert cluster.job.status.phase == "Running"
 
 
-def test_of_plans_of_one_second_the_one_that_replaces_counts() -> None:
+def test_replacing_plan_is_newest_among_plans_of_one_second() -> None:
     job = a_job()
     old = a_plan_seen(job, name="math-zzz")
     new = replace(a_plan_seen(job, name="math-aaa"), replaces="math-zzz")

@@ -121,7 +121,7 @@ def test_full_machine_keeps_the_trainer_that_is_bound_to_it() -> None:
     assert all(each.keeps_trainer for each in asked)
 
 
-def test_job_without_another_machine_waits_in_words_until_there_is_room() -> None:
+def test_job_without_another_machine_waits_until_there_is_room() -> None:
     cluster = a_crowd(*(each.name for each in A100S.machines))
     run(cluster, seconds=200)
     plans, events = len(cluster.plans), len(cluster.events)

@@ -36,7 +36,7 @@ def annotations(cluster: ClusterModel, name: str) -> dict[str, str]:
         pytest.param({"historyLimit": 0}, 0, id="none"),
     ],
 )
-def test_the_last_plans_are_kept_and_the_oldest_go(planning: dict[str, int], kept: int) -> None:
+def test_last_plans_are_kept_and_the_oldest_go(planning: dict[str, int], kept: int) -> None:
     cluster = a_running_job(a_job(planning=planning))
 
     followed = [scale(cluster, number, **planning) for number in (3, 4, 5, 6)]
@@ -45,7 +45,7 @@ def test_the_last_plans_are_kept_and_the_oldest_go(planning: dict[str, int], kep
     assert cluster.job.status.phase == "Running"
 
 
-def test_a_lower_limit_deletes_the_oldest() -> None:
+def test_lower_limit_deletes_the_oldest() -> None:
     cluster = a_running_job()
     followed = [scale(cluster, number) for number in (3, 4)]
 
@@ -55,7 +55,7 @@ def test_a_lower_limit_deletes_the_oldest() -> None:
     assert cluster.past == followed[1:]
 
 
-def test_oldest_plan_is_deleted_when_another_is_archived_and_not_later() -> None:
+def test_oldest_plan_is_deleted_when_another_is_archived() -> None:
     cluster = a_running_job()
     for number in (3, 4):
         scale(cluster, number)
@@ -71,7 +71,7 @@ def test_oldest_plan_is_deleted_when_another_is_archived_and_not_later() -> None
     assert kept == [2] * 5
 
 
-def test_plan_says_whether_it_is_active_and_why_it_was_replaced() -> None:
+def test_plan_says_whether_it_is_active_and_why_replaced() -> None:
     cluster = a_running_job()
     before = scale(cluster, 3)
 
@@ -108,7 +108,7 @@ def test_plan_is_active_once_its_gpus_are_reserved(
     assert bool(marks) is is_active
 
 
-def test_only_the_active_plan_is_one_that_v0_1_0_would_see() -> None:
+def test_active_plan_alone_is_visible_to_v0_1_0() -> None:
     cluster = a_running_job()
     for number in (3, 4):
         scale(cluster, number)
@@ -118,7 +118,7 @@ def test_only_the_active_plan_is_one_that_v0_1_0_would_see() -> None:
     assert seen == [cluster.followed.name]
 
 
-def test_a_job_at_rest_writes_nothing_on_its_plans() -> None:
+def test_job_at_rest_writes_nothing_on_its_plans() -> None:
     cluster = a_running_job()
     scale(cluster, 3)
     cluster.written.clear()
@@ -129,7 +129,7 @@ def test_a_job_at_rest_writes_nothing_on_its_plans() -> None:
     assert not [each for each in cluster.written if isinstance(each, AnnotatePlan | Delete)]
 
 
-def test_a_plan_of_an_earlier_release_is_marked_and_nothing_else_changes() -> None:
+def test_plan_of_an_earlier_release_is_only_marked() -> None:
     cluster = a_running_job()
     name, before = cluster.followed.name, uids(cluster)
     body = cluster.plan_bodies[name]
@@ -146,7 +146,7 @@ def test_a_plan_of_an_earlier_release_is_marked_and_nothing_else_changes() -> No
     assert uids(cluster) == before
 
 
-def test_plan_of_mode_plan_only_is_run_by_without_another_search() -> None:
+def test_plan_of_plan_only_mode_is_used_without_another_search() -> None:
     cluster = a_cluster(a_job(planning={"mode": "PlanOnly"}), a_plan())
     cluster.settle()
     planned = cluster.followed
@@ -162,7 +162,7 @@ def test_plan_of_mode_plan_only_is_run_by_without_another_search() -> None:
     assert cluster.pods
 
 
-def test_what_a_suspended_job_was_to_run_by_is_kept_when_its_spec_changes() -> None:
+def test_plan_of_a_suspended_job_is_kept_after_spec_change() -> None:
     cluster = a_running_job()
     before = cluster.followed.name
     cluster.change(suspend=True)
@@ -176,7 +176,7 @@ def test_what_a_suspended_job_was_to_run_by_is_kept_when_its_spec_changes() -> N
     assert said == "the planning fields of the job changed"
 
 
-def test_why_a_plan_was_replaced_is_known_where_a_list_is_older_than_the_status() -> None:
+def test_replacement_reason_is_known_where_the_list_is_stale() -> None:
     cluster = a_running_job()
     before, status = cluster.followed.name, cluster.job.status
     cluster.answer = a_plan(rollouts=("l4-0",) * 3)
@@ -191,7 +191,7 @@ def test_why_a_plan_was_replaced_is_known_where_a_list_is_older_than_the_status(
     assert "2 -> 3 rollout pods" in annotations(cluster, before)[REPLACED_BECAUSE]
 
 
-def test_a_plan_that_is_gone_back_to_does_not_say_again_why_it_came_the_first_time() -> None:
+def test_plan_in_use_again_does_not_repeat_its_first_reason() -> None:
     cluster = a_running_job()
     first = scale(cluster, 3)
     second = cluster.followed.name

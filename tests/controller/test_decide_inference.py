@@ -33,7 +33,7 @@ def let_settle(cluster: ClusterModel) -> None:
     cluster.settle()
 
 
-def test_a_job_starts_with_its_inference_workers() -> None:
+def test_job_starts_with_its_inference_workers() -> None:
     cluster = a_cluster(a_job(), APART)
 
     cluster.settle()
@@ -54,7 +54,7 @@ def test_a_job_starts_with_its_inference_workers() -> None:
         pytest.param((FIRST, SECOND), "Restarting", Reason.STARTING, Reason.AS_PLANNED, id="all"),
     ],
 )
-def test_a_job_runs_as_long_as_one_of_its_inference_workers_is_ready(
+def test_job_runs_as_long_as_an_inference_worker_is_ready(
     missing: tuple[str, ...], phase: str, ready: str, degraded: str
 ) -> None:
     cluster = a_job_with_inference()
@@ -69,7 +69,7 @@ def test_a_job_runs_as_long_as_one_of_its_inference_workers_is_ready(
     assert shown.summary == f"{2 - len(missing)}/2"
 
 
-def test_a_job_without_inference_workers_says_nothing_of_them() -> None:
+def test_job_without_inference_workers_says_nothing_of_them() -> None:
     cluster = a_running_job()
 
     assert condition(cluster.job.status, ConditionType.INFERENCE_READY) is None
@@ -92,7 +92,7 @@ def test_lost_inference_workers_never_fail_a_job() -> None:
     assert others.items() <= uids(cluster).items()
 
 
-def test_an_inference_worker_that_ends_with_an_error_starts_again_where_it_is() -> None:
+def test_inference_worker_with_an_error_restarts_in_place() -> None:
     cluster = a_job_with_inference(failurePolicy={"maxRestarts": 0})
     before = uids(cluster)
 
@@ -108,7 +108,7 @@ def test_an_inference_worker_that_ends_with_an_error_starts_again_where_it_is() 
     assert cluster.job.status.recent_restarts == ()
 
 
-def test_an_inference_worker_on_a_lost_node_moves_and_nobody_else_does() -> None:
+def test_inference_worker_alone_moves_off_a_lost_node() -> None:
     cluster = a_job_with_inference(failurePolicy={"nodeLostSeconds": 60})
     before = uids(cluster)
     cluster.answer = a_plan(inference=("l4-8", "l4-7"))
@@ -124,7 +124,7 @@ def test_an_inference_worker_on_a_lost_node_moves_and_nobody_else_does() -> None
     assert cluster.job.status.phase == "Running"
 
 
-def test_a_suspended_job_holds_no_inference_worker() -> None:
+def test_suspended_job_holds_no_inference_worker() -> None:
     cluster = a_job_with_inference()
 
     cluster.change(suspend=True)
@@ -143,7 +143,7 @@ def test_a_suspended_job_holds_no_inference_worker() -> None:
         pytest.param((), "2 -> 0 inference pods", id="back-to-the-trainer"),
     ],
 )
-def test_who_scores_is_changed_for_all_at_once(machines: tuple[str, ...], said: str) -> None:
+def test_scoring_change_replaces_all_workers_at_once(machines: tuple[str, ...], said: str) -> None:
     cluster = a_running_job() if machines else a_job_with_inference()
     before = uids(cluster)
     cluster.answer = a_plan(inference=machines)
@@ -162,7 +162,7 @@ def test_who_scores_is_changed_for_all_at_once(machines: tuple[str, ...], said: 
     assert cluster.job.status.restarts == 0
 
 
-def test_more_inference_workers_touch_no_pod_that_is_there() -> None:
+def test_additional_inference_workers_touch_no_existing_pod() -> None:
     cluster = a_job_with_inference()
     before = uids(cluster)
     cluster.answer = a_plan(inference=("l4-8", "l4-9", "l4-9"))

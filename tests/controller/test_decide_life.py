@@ -17,7 +17,7 @@ from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_jo
 from tests.controller.values import a_job, a_plan, a_report
 
 
-def test_a_job_is_planned_deployed_and_runs() -> None:
+def test_job_is_planned_deployed_and_runs() -> None:
     cluster = a_cluster(a_job(), a_plan())
 
     cluster.settle()
@@ -46,7 +46,7 @@ def test_gpus_are_reserved_before_the_plan_is_written() -> None:
     assert kinds[:2] == ["reserve", "HetRLPlan"]
 
 
-def test_no_gate_is_lifted_before_every_pod_exists() -> None:
+def test_scheduling_gates_stay_until_every_pod_exists() -> None:
     cluster = a_cluster(a_job(), a_plan())
     while not cluster.pods:
         cluster.round()
@@ -61,7 +61,7 @@ def test_no_gate_is_lifted_before_every_pod_exists() -> None:
     assert sorted(num_ungated) == sorted(cluster.pods)
 
 
-def test_a_plan_only_job_reserves_and_creates_nothing_but_its_plan() -> None:
+def test_plan_only_job_reserves_and_creates_nothing_but_its_plan() -> None:
     cluster = a_cluster(a_job(planning={"mode": "PlanOnly"}), a_plan())
 
     cluster.settle()
@@ -96,7 +96,7 @@ def test_a_plan_only_job_reserves_and_creates_nothing_but_its_plan() -> None:
         ),
     ],
 )
-def test_a_job_without_a_plan_says_why_and_creates_nothing(
+def test_job_without_a_plan_says_why_and_creates_nothing(
     answer: Infeasible | InsufficientFreeGpus | PlannerError, reason: str, words: str
 ) -> None:
     cluster = ClusterModel(job=a_job(), answer=answer)
@@ -111,7 +111,7 @@ def test_a_job_without_a_plan_says_why_and_creates_nothing(
     assert not cluster.pods
 
 
-def test_a_plan_says_for_good_which_nodes_it_was_made_without() -> None:
+def test_plan_says_for_good_which_nodes_it_was_made_without() -> None:
     left_out = "2 nodes left out (l4-7, l4-8): cordoned"
     cluster = ClusterModel(job=a_job(), answer=a_plan(), left_out=left_out)
     cluster.settle()
@@ -125,7 +125,7 @@ def test_a_plan_says_for_good_which_nodes_it_was_made_without() -> None:
     assert found.message.endswith(f"; when it was made: {left_out}")
 
 
-def test_an_infeasible_job_is_planned_again_when_the_fleet_changes() -> None:
+def test_infeasible_job_is_planned_again_when_the_fleet_changes() -> None:
     cluster = ClusterModel(job=a_job(), answer=Infeasible(reasons=("no GPU",)))
     cluster.settle()
 
@@ -152,7 +152,7 @@ def test_suspending_stops_trainers_first_and_frees_every_gpu() -> None:
     assert not cluster.planning.is_reserved
 
 
-def test_a_resumed_job_keeps_its_plan_and_certificates() -> None:
+def test_resumed_job_keeps_its_plan_and_certificates() -> None:
     cluster = a_running_job()
     plans = dict(cluster.plans)
     cluster.change(suspend=True)
@@ -169,7 +169,7 @@ def test_a_resumed_job_keeps_its_plan_and_certificates() -> None:
     assert reason_of(cluster, ConditionType.SUSPENDED) == Reason.RESUMED
 
 
-def test_a_resumed_job_whose_gpus_are_taken_is_planned_again() -> None:
+def test_resumed_job_whose_gpus_are_taken_is_planned_again() -> None:
     cluster = a_running_job()
     cluster.change(suspend=True)
     cluster.settle()
@@ -185,7 +185,7 @@ def test_a_resumed_job_whose_gpus_are_taken_is_planned_again() -> None:
     assert cluster.followed.plan.groups[0].replicas[0].shares[0].machine == "a100-1"
 
 
-def test_a_job_created_suspended_creates_nothing() -> None:
+def test_job_created_suspended_creates_nothing() -> None:
     cluster = a_cluster(a_job(suspend=True), a_plan())
 
     cluster.settle()
@@ -195,7 +195,7 @@ def test_a_job_created_suspended_creates_nothing() -> None:
     assert not cluster.plans
 
 
-def test_a_finished_job_frees_its_gpus_and_keeps_its_record() -> None:
+def test_finished_job_frees_its_gpus_and_keeps_its_record() -> None:
     cluster = a_running_job()
 
     cluster.progress = a_report(
@@ -212,7 +212,7 @@ def test_a_finished_job_frees_its_gpus_and_keeps_its_record() -> None:
     assert cluster.job.status.completion_time
 
 
-def test_a_finished_job_stays_finished_when_the_operator_forgets_everything() -> None:
+def test_finished_job_stays_finished_when_the_operator_forgets_everything() -> None:
     cluster = a_running_job()
     cluster.progress = a_report(10, finished=True, outcome="Succeeded", reason="AllStepsDone")
     cluster.settle()
@@ -274,7 +274,7 @@ def test_a_finished_job_stays_finished_when_the_operator_forgets_everything() ->
         ),
     ],
 )
-def test_the_end_of_a_process_ends_the_job(  # noqa: PLR0917
+def test_end_of_a_process_ends_the_job(  # noqa: PLR0917
     pod: str, code: int, words: str, phase: str, reason: str, said: str
 ) -> None:
     cluster = a_running_job(inference=("l4-9",))
@@ -291,7 +291,7 @@ def test_the_end_of_a_process_ends_the_job(  # noqa: PLR0917
     assert not cluster.pods
 
 
-def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
+def test_finished_job_is_deleted_after_its_time_to_live() -> None:
     cluster = a_cluster(a_job(ttlSecondsAfterFinished=60), a_plan())
     cluster.settle()
     cluster.progress = a_report(10, finished=True, outcome="Succeeded", reason="AllStepsDone")
@@ -335,7 +335,7 @@ def _steps() -> st.SearchStrategy[list[str]]:
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(steps=_steps())
-def test_whatever_happens_decisions_come_to_rest(steps: list[str]) -> None:
+def test_decisions_come_to_rest_whatever_happens(steps: list[str]) -> None:
     cluster = a_cluster(a_job(**POLICY), a_plan(trainers=2, inference=("l4-9",)))
 
     for step in steps:

@@ -78,7 +78,7 @@ def said(cluster: ClusterModel, type_: str) -> str:
     return found.message
 
 
-def test_a_job_runs_by_just_the_plan_that_it_names() -> None:
+def test_job_runs_by_just_the_plan_that_it_names() -> None:
     cluster = a_manual_job(THREE_ROLLOUTS)
 
     assert cluster.job.status.plan
@@ -102,7 +102,7 @@ def test_manual_plan_is_validated_before_anything_is_created() -> None:
     assert not [each for each in cluster.written if isinstance(each, ReserveGpus)]
 
 
-def test_a_plan_that_is_missing_is_waited_for() -> None:
+def test_plan_that_is_missing_is_waited_for() -> None:
     cluster = a_cluster(a_job(planning=naming("mine")), a_plan())
 
     cluster.settle()
@@ -140,7 +140,7 @@ def test_a_plan_that_is_missing_is_waited_for() -> None:
         ),
     ],
 )
-def test_a_plan_that_cannot_be_run_by_says_why(answer: Any, reason: str, words: str) -> None:
+def test_plan_that_cannot_be_run_by_says_why(answer: Any, reason: str, words: str) -> None:
     cluster = a_cluster(a_job(planning=naming("mine")), a_plan())
     write_plan(cluster, "mine", a_plan())
     cluster.validate = lambda _: answer
@@ -153,7 +153,7 @@ def test_a_plan_that_cannot_be_run_by_says_why(answer: Any, reason: str, words: 
     assert not cluster.children
 
 
-def test_manual_plan_is_validated_again_after_a_change_of_the_fleet() -> None:
+def test_manual_plan_is_validated_again_after_a_fleet_change() -> None:
     cluster = a_cluster(a_job(planning=naming("mine")), a_plan())
     write_plan(cluster, "mine", a_plan())
     cluster.validate = lambda _: Infeasible(reasons=("machine l4-0 is not one",))
@@ -166,7 +166,7 @@ def test_manual_plan_is_validated_again_after_a_change_of_the_fleet() -> None:
     assert cluster.job.status.phase == "Running"
 
 
-def test_nothing_is_searched_whatever_the_fleet_does() -> None:
+def test_manual_job_is_not_searched_when_the_fleet_changes() -> None:
     cluster = a_manual_job()
     before = uids(cluster)
     cluster.answer = THREE_ROLLOUTS
@@ -194,7 +194,7 @@ def test_leaving_machine_is_reported_and_nothing_is_done() -> None:
     assert not searches(cluster)
 
 
-def test_spec_that_the_plan_does_not_fit_any_more_is_reported() -> None:
+def test_spec_that_outgrew_its_manual_plan_is_reported() -> None:
     cluster = a_manual_job()
     before = uids(cluster)
     cluster.validate = lambda _: Infeasible(reasons=("rollout replicas must be >= 3, got 2",))
@@ -207,7 +207,7 @@ def test_spec_that_the_plan_does_not_fit_any_more_is_reported() -> None:
     assert uids(cluster) == before
 
 
-def test_another_plan_that_is_named_is_moved_to_in_place() -> None:
+def test_newly_named_plan_is_moved_to_in_place() -> None:
     cluster = a_manual_job()
     before = uids(cluster)
     write_plan(cluster, "wider", THREE_ROLLOUTS)
@@ -228,7 +228,7 @@ def test_another_plan_that_is_named_is_moved_to_in_place() -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_job_goes_on_by_its_plan_while_the_one_it_names_cannot_be_had(is_there: bool) -> None:
+def test_job_keeps_its_plan_while_the_named_one_is_unavailable(is_there: bool) -> None:
     cluster = a_manual_job()
     before = uids(cluster)
     if is_there:
@@ -245,7 +245,7 @@ def test_a_job_goes_on_by_its_plan_while_the_one_it_names_cannot_be_had(is_there
     assert words in said(cluster, ConditionType.DEGRADED)
 
 
-def test_a_plan_that_was_named_for_a_moment_leaves_the_job_its_own_gpus() -> None:
+def test_plan_named_for_a_moment_leaves_the_job_its_gpus() -> None:
     cluster = a_manual_job()
     write_plan(cluster, "wider", THREE_ROLLOUTS)
     cluster.change(planning=naming("wider"))
@@ -260,7 +260,7 @@ def test_a_plan_that_was_named_for_a_moment_leaves_the_job_its_own_gpus() -> Non
     assert len(uids(cluster, Role.ROLLOUT)) == 2
 
 
-def test_a_plan_that_somebody_wrote_is_never_deleted_or_changed() -> None:
+def test_plan_of_a_user_is_never_deleted_or_changed() -> None:
     cluster = a_manual_job()
     write_plan(cluster, "wider", THREE_ROLLOUTS)
     cluster.change(planning=naming("wider"))
@@ -284,7 +284,7 @@ def test_a_plan_that_somebody_wrote_is_never_deleted_or_changed() -> None:
     assert not any(cluster.plans[name].active_for for name in ("mine", "wider"))
 
 
-def test_a_manual_job_that_is_to_be_planned_goes_on_until_it_has_a_plan() -> None:
+def test_manual_job_turned_auto_keeps_running_until_planned() -> None:
     cluster = a_manual_job()
     before = uids(cluster)
     cluster.answer = THREE_ROLLOUTS
@@ -299,7 +299,7 @@ def test_a_manual_job_that_is_to_be_planned_goes_on_until_it_has_a_plan() -> Non
     assert asked.current == a_plan()
 
 
-def test_an_old_plan_is_gone_back_to_by_its_name() -> None:
+def test_old_plan_is_gone_back_to_by_its_name() -> None:
     cluster = a_running_job()
     first, before = cluster.followed.name, uids(cluster)
     cluster.answer = THREE_ROLLOUTS
@@ -321,7 +321,7 @@ def test_an_old_plan_is_gone_back_to_by_its_name() -> None:
     assert len(searches(cluster)) == 2
 
 
-def test_a_plan_of_a_plan_only_job_is_run_by_when_it_is_named() -> None:
+def test_plan_of_a_plan_only_job_is_used_when_named() -> None:
     cluster = a_cluster(a_job(planning={"mode": "PlanOnly"}), a_plan())
     cluster.settle()
     planned = cluster.followed.name
@@ -351,7 +351,7 @@ def test_resumed_job_has_its_plan_validated_again() -> None:
 
 
 @pytest.mark.parametrize("mode", [naming("mine"), {}])
-def test_a_job_whose_plan_was_deleted_can_still_be_suspended(mode: dict[str, Any]) -> None:
+def test_job_whose_plan_was_deleted_can_still_be_suspended(mode: dict[str, Any]) -> None:
     cluster = a_manual_job() if mode else a_running_job()
     cluster.plans.clear()
 
@@ -362,7 +362,7 @@ def test_a_job_whose_plan_was_deleted_can_still_be_suspended(mode: dict[str, Any
     assert not cluster.pods
 
 
-def test_pods_of_a_plan_that_was_deleted_stay_until_it_is_there_again() -> None:
+def test_pods_of_a_deleted_plan_stay_until_it_is_back() -> None:
     cluster = a_manual_job()
     before = uids(cluster)
     cluster.plans.clear()

@@ -33,9 +33,7 @@ THEIRS = ChildSeen(kind="ConfigMap", name="math-coordinator", uid="theirs", owne
         pytest.param(replace(THEIRS, is_deleting=True), Reason.CONFLICT, id="about to be gone"),
     ],
 )
-def test_job_writes_and_deletes_nothing_while_a_name_is_not_free(
-    child: ChildSeen, reason: str
-) -> None:
+def test_job_writes_nothing_while_a_name_is_taken(child: ChildSeen, reason: str) -> None:
     cluster = a_running_job()
     cluster.children[child.kind, child.name] = child
     before = len(cluster.written)

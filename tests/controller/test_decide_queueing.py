@@ -66,7 +66,7 @@ def test_queued_job_is_planned_without_a_reservation() -> None:
     assert cluster.messages_of(EventReason.QUEUED)
 
 
-def test_a_workload_asks_for_each_role_on_each_gpu_kind() -> None:
+def test_workload_asks_for_each_role_on_each_gpu_kind() -> None:
     cluster, _ = a_waiting_job(a_plan(trainers=2, rollouts=("l4-0", "l4-0", "l4-1")))
 
     spec = the_workload(cluster)["spec"]
@@ -87,7 +87,7 @@ def test_a_workload_asks_for_each_role_on_each_gpu_kind() -> None:
     }
 
 
-def test_an_admitted_job_reserves_runs_and_says_that_its_pods_are_ready() -> None:
+def test_admitted_job_reserves_runs_and_reports_ready_pods() -> None:
     cluster, queue = an_admitted_job()
 
     found = condition(cluster.job.status, QUOTA)
@@ -100,7 +100,7 @@ def test_an_admitted_job_reserves_runs_and_says_that_its_pods_are_ready() -> Non
     assert (ready.holds, ready.reason) == (True, "Started")
 
 
-def test_a_preempted_job_stops_its_trainers_first_and_gives_its_quota_back_last() -> None:
+def test_preempted_job_stops_trainers_first_and_frees_quota_last() -> None:
     cluster, queue = an_admitted_job()
     queue.evict()
 
@@ -124,7 +124,7 @@ def test_a_preempted_job_stops_its_trainers_first_and_gives_its_quota_back_last(
     assert queue.num_made == 1, "it keeps its place in the queue"
 
 
-def test_why_the_quota_was_taken_is_said_until_the_next_admission() -> None:
+def test_eviction_reason_is_reported_until_the_next_admission() -> None:
     cluster, queue = an_admitted_job()
     queue.evict()
     cluster.settle()
@@ -141,7 +141,7 @@ def test_why_the_quota_was_taken_is_said_until_the_next_admission() -> None:
     assert reason_of(cluster, QUOTA) == Reason.ADMITTED
 
 
-def test_a_readmitted_job_goes_on_from_its_checkpoint() -> None:
+def test_readmitted_job_resumes_from_its_checkpoint() -> None:
     cluster, queue = an_admitted_job()
     queue.evict()
     cluster.settle()
@@ -181,7 +181,7 @@ def test_kueue_decides_when_an_evicted_job_is_a_candidate_again(
     assert (requeued.holds, requeued.reason) == (at_once, reason)
 
 
-def test_a_deactivated_workload_is_left_for_people_to_activate() -> None:
+def test_deactivated_workload_is_left_for_the_user_to_activate() -> None:
     cluster, queue = an_admitted_job()
     queue.deactivate()
 
@@ -194,7 +194,7 @@ def test_a_deactivated_workload_is_left_for_people_to_activate() -> None:
     assert queue.num_made == 1
 
 
-def test_trainers_that_end_badly_while_they_are_evicted_do_not_fail_the_job() -> None:
+def test_trainers_that_fail_during_eviction_do_not_fail_the_job() -> None:
     cluster, queue = an_admitted_job()
     cluster.sets_do_nothing = True
     queue.evict()
@@ -206,7 +206,7 @@ def test_trainers_that_end_badly_while_they_are_evicted_do_not_fail_the_job() ->
     assert cluster.job.status.phase == "Suspending"
 
 
-def test_a_suspended_job_gives_its_workload_back_and_queues_again() -> None:
+def test_suspended_job_gives_its_workload_back_and_queues_again() -> None:
     cluster, queue = an_admitted_job()
 
     cluster.change(suspend=True)
@@ -222,7 +222,7 @@ def test_a_suspended_job_gives_its_workload_back_and_queues_again() -> None:
     assert cluster.job.status.phase == "Queued"
 
 
-def test_a_job_that_ends_finishes_its_workload() -> None:
+def test_job_that_ends_finishes_its_workload() -> None:
     cluster, queue = an_admitted_job()
     cluster.progress = a_report(10, finished=True, outcome="Succeeded")
 
@@ -233,7 +233,7 @@ def test_a_job_that_ends_finishes_its_workload() -> None:
     assert not queue.workload.holds_quota
 
 
-def test_a_deleted_job_gives_its_workload_back_before_it_goes() -> None:
+def test_deleted_job_releases_its_workload_before_it_is_gone() -> None:
     cluster, queue = an_admitted_job()
     cluster.delete_job()
 
@@ -243,7 +243,7 @@ def test_a_deleted_job_gives_its_workload_back_before_it_goes() -> None:
     assert queue.workload is None
 
 
-def test_a_job_that_is_deleted_while_it_waits_gives_its_place_up_at_once() -> None:
+def test_deleted_job_gives_up_its_place_in_the_queue() -> None:
     cluster, queue = a_waiting_job()
     cluster.delete_job()
     assert not cluster.is_gone, "the queue would admit a job that is not there"
@@ -254,7 +254,7 @@ def test_a_job_that_is_deleted_while_it_waits_gives_its_place_up_at_once() -> No
     assert queue.workload is None
 
 
-def test_more_rollouts_than_were_admitted_wait_for_another_admission() -> None:
+def test_rollouts_beyond_the_admission_wait_for_another() -> None:
     cluster, _ = an_admitted_job()
     cluster.answer = a_plan(rollouts=("l4-0", "l4-0", "l4-1"))
 
@@ -269,7 +269,7 @@ def test_more_rollouts_than_were_admitted_wait_for_another_admission() -> None:
     assert len(cluster.pods) == 4
 
 
-def test_fewer_rollouts_than_were_admitted_need_no_other_admission() -> None:
+def test_rollouts_below_the_admission_need_no_other() -> None:
     cluster, queue = an_admitted_job()
     cluster.answer = a_plan(rollouts=("l4-0",))
 
@@ -293,7 +293,7 @@ def test_job_that_is_planned_again_while_it_waits_requests_again() -> None:
     assert sorted(queue.workload.counts.values()) == [1, 1, 3]
 
 
-def test_a_job_that_loses_its_label_runs_on_without_a_workload() -> None:
+def test_job_that_loses_its_label_runs_on_without_a_workload() -> None:
     cluster, queue = an_admitted_job()
     cluster.job = replace(cluster.job, queue="")
 
@@ -304,7 +304,7 @@ def test_a_job_that_loses_its_label_runs_on_without_a_workload() -> None:
     assert condition(cluster.job.status, QUOTA) is None
 
 
-def test_without_kueue_a_label_is_ignored_out_loud() -> None:
+def test_queue_label_without_kueue_is_ignored_with_a_warning() -> None:
     cluster = ClusterModel(job=a_queued_job(), answer=a_plan())
 
     cluster.settle()
@@ -317,7 +317,7 @@ def test_without_kueue_a_label_is_ignored_out_loud() -> None:
     assert cluster.job.status.phase == "Deploying"
 
 
-def test_a_job_without_the_label_takes_no_notice_of_kueue() -> None:
+def test_job_without_the_label_takes_no_notice_of_kueue() -> None:
     cluster = ClusterModel(job=a_job(), answer=a_plan(), queue=Queue())
 
     cluster.settle()
@@ -326,7 +326,7 @@ def test_a_job_without_the_label_takes_no_notice_of_kueue() -> None:
     assert cluster.job.status.phase == "Deploying"
 
 
-def test_plan_of_too_many_kinds_of_pods_is_reported_with_the_limit() -> None:
+def test_plan_with_too_many_pod_kinds_is_reported_with_limit() -> None:
     queue = Queue()
     queue.labels = {f"l4-{number}": {"zone": str(number)} for number in range(8)}
     plan = a_plan(rollouts=tuple(f"l4-{number}" for number in range(8)))
@@ -343,7 +343,7 @@ def test_plan_of_too_many_kinds_of_pods_is_reported_with_the_limit() -> None:
 
 
 @pytest.mark.parametrize("step", range(1, 12))
-def test_an_operator_that_dies_between_any_two_writes_brings_an_eviction_to_its_end(
+def test_operator_death_between_writes_still_completes_eviction(
     step: int,
 ) -> None:
     cluster, queue = an_admitted_job()
@@ -359,7 +359,7 @@ def test_an_operator_that_dies_between_any_two_writes_brings_an_eviction_to_its_
     assert not cluster.pods
 
 
-def test_a_job_of_another_controller_is_left_alone() -> None:
+def test_job_of_another_controller_is_left_alone() -> None:
     job = a_job(managedBy="kueue.x-k8s.io/multikueue")
     cluster = ClusterModel(job=job, answer=a_plan())
 

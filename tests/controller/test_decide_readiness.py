@@ -42,7 +42,7 @@ STARTING = a_pod("rollout-l4-0", 1, is_ready=False)
         ),
     ],
 )
-def test_who_is_awaited_is_named_or_does_not_exist_yet(
+def test_awaited_pod_is_named_or_does_not_exist_yet(
     pods: tuple[PodSeen, ...], rollouts: str, running: str
 ) -> None:
     job = a_job(rollout={"minReplicas": 2})

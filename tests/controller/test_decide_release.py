@@ -14,7 +14,7 @@ from tests.controller.cluster_model import a_cluster, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan, a_report
 
 
-def test_a_job_is_held_before_its_first_pod() -> None:
+def test_job_is_held_before_its_first_pod() -> None:
     cluster = a_cluster(a_job(), a_plan())
 
     cluster.settle()
@@ -30,7 +30,7 @@ def test_a_job_is_held_before_its_first_pod() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"planning": {"mode": "PlanOnly"}}, {"suspend": True}])
-def test_a_job_without_pods_is_never_held(spec: dict[str, object]) -> None:
+def test_job_without_pods_is_never_held(spec: dict[str, object]) -> None:
     cluster = a_cluster(a_job(**spec), a_plan())
 
     cluster.settle()
@@ -38,7 +38,7 @@ def test_a_job_without_pods_is_never_held(spec: dict[str, object]) -> None:
     assert not cluster.job.has_finalizer
 
 
-def test_a_deleted_job_stops_its_trainers_first_and_goes() -> None:
+def test_deleted_job_stops_its_trainers_first_and_goes() -> None:
     cluster = a_running_job()
 
     cluster.delete_job()
@@ -81,7 +81,7 @@ def test_release_deadline_is_over_when_it_is_reached(seconds: int, *, is_over: b
     assert (left_seconds(cluster.observe(), now) == 0) is is_over
 
 
-def test_what_was_deleted_with_the_job_is_not_made_again() -> None:
+def test_children_deleted_with_the_job_are_not_recreated() -> None:
     cluster = a_running_job()
     cluster.delete_job()
     cluster.children.clear()
@@ -95,7 +95,7 @@ def test_what_was_deleted_with_the_job_is_not_made_again() -> None:
     assert not [each for each in cluster.written[before:] if isinstance(each, Apply)]
 
 
-def test_a_deleted_job_whose_spec_cannot_be_read_goes_at_once() -> None:
+def test_deleted_job_with_unreadable_spec_is_released_at_once() -> None:
     cluster = a_running_job()
     cluster.job = replace(cluster.job, parsed=None, problem="not ours any more")
     cluster.delete_job()
@@ -106,7 +106,7 @@ def test_a_deleted_job_whose_spec_cannot_be_read_goes_at_once() -> None:
 
 
 @pytest.mark.parametrize("how", ["finished", "suspended"])
-def test_a_job_is_held_only_while_it_has_pods(how: str) -> None:
+def test_job_is_held_only_while_it_has_pods(how: str) -> None:
     cluster = a_running_job()
 
     if how == "finished":

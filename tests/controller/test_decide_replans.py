@@ -68,7 +68,7 @@ def last(cluster: ClusterModel) -> tuple[str, str]:
     return found.reason, found.outcome
 
 
-def test_a_better_plan_is_adopted_with_its_arithmetic_when_the_cooldown_is_over() -> None:
+def test_better_plan_is_adopted_with_arithmetic_after_the_cooldown() -> None:
     cluster = a_long_job()
     before = uids(cluster)
     cluster.answer = alternatives(faster(a_plan(rollouts=OTHER_L4S), 1.5))
@@ -108,7 +108,7 @@ def test_a_better_plan_is_adopted_with_its_arithmetic_when_the_cooldown_is_over(
         ),
     ],
 )
-def test_what_does_not_pay_is_rejected_with_its_arithmetic(
+def test_plan_that_does_not_pay_is_rejected_with_arithmetic(
     times: float, replan: dict[str, object], outcome: str, said: str
 ) -> None:
     cluster = a_long_job(**replan)
@@ -125,7 +125,7 @@ def test_what_does_not_pay_is_rejected_with_its_arithmetic(
     assert condition(cluster.job.status, ConditionType.DEGRADED).reason == Reason.AS_PLANNED  # type: ignore[union-attr]
 
 
-def test_what_was_rejected_is_not_searched_again_for_the_same_fleet() -> None:
+def test_rejected_plan_is_not_searched_again_for_its_fleet() -> None:
     cluster = a_long_job()
     cluster.answer = alternatives(faster(a_plan(rollouts=OTHER_L4S), 1.05))
     move(cluster, seconds=COOLDOWN_SECONDS)
@@ -140,7 +140,7 @@ def test_what_was_rejected_is_not_searched_again_for_the_same_fleet() -> None:
     assert len(cluster.messages_of(EventReason.REPLAN_REJECTED)) == 2
 
 
-def test_what_was_too_dear_is_weighed_again_after_the_cooldown_without_a_search() -> None:
+def test_plan_too_costly_is_reevaluated_after_cooldown_without_search() -> None:
     cluster = a_long_job(stabilityWindowSeconds=60)
     cluster.answer = alternatives(faster(a_plan(rollouts=OTHER_L4S), 1.5))
     move(cluster, seconds=COOLDOWN_SECONDS)
@@ -152,7 +152,7 @@ def test_what_was_too_dear_is_weighed_again_after_the_cooldown_without_a_search(
     assert last(cluster)[1] == ReplanOutcome.TOO_DEAR
 
 
-def test_a_fleet_that_flaps_is_searched_once_in_a_cooldown() -> None:
+def test_fleet_that_flaps_is_searched_once_in_a_cooldown() -> None:
     cluster = a_long_job()
     cluster.pass_time(seconds=COOLDOWN_SECONDS)
     cluster.answer = alternatives(faster(a_plan(rollouts=OTHER_L4S), 1.05))
@@ -166,7 +166,7 @@ def test_a_fleet_that_flaps_is_searched_once_in_a_cooldown() -> None:
     assert 1 <= searches(cluster) <= 2
 
 
-def test_a_fleet_that_is_back_as_it_was_asks_for_nothing() -> None:
+def test_fleet_that_is_back_as_it_was_asks_for_nothing() -> None:
     cluster = a_long_job()
     cluster.pass_time(seconds=COOLDOWN_SECONDS)
 
@@ -186,7 +186,7 @@ def test_a_fleet_that_is_back_as_it_was_asks_for_nothing() -> None:
         pytest.param((), ReplanOutcome.UNCHANGED, id="none"),
     ],
 )
-def test_a_search_that_finds_nothing_else_says_so(plans: tuple[Plan, ...], outcome: str) -> None:
+def test_search_that_finds_nothing_else_is_reported(plans: tuple[Plan, ...], outcome: str) -> None:
     cluster = a_long_job()
     cluster.answer = alternatives(*plans)
 
@@ -196,7 +196,7 @@ def test_a_search_that_finds_nothing_else_says_so(plans: tuple[Plan, ...], outco
     assert len(cluster.messages_of(EventReason.REPLAN_REJECTED)) == 1
 
 
-def test_other_rollouts_come_before_another_trainer_though_that_gains_more() -> None:
+def test_rollout_change_comes_before_a_trainer_change_that_gains_more() -> None:
     cluster = a_long_job()
     beside = faster(a_plan(rollouts=OTHER_L4S), 1.5)
     cluster.answer = alternatives(beside, faster(a_plan(trainers=2), 3))
@@ -207,7 +207,7 @@ def test_other_rollouts_come_before_another_trainer_though_that_gains_more() -> 
     assert len(uids(cluster, Role.ROLLOUT)) == 3
 
 
-def test_a_trainer_moves_where_other_rollouts_do_not_pay_and_that_does() -> None:
+def test_trainer_moves_where_only_that_pays() -> None:
     cluster = a_long_job()
     beside = faster(a_plan(rollouts=OTHER_L4S), 1.01)
     cluster.answer = alternatives(beside, faster(a_plan(trainers=2), 3))
@@ -218,7 +218,7 @@ def test_a_trainer_moves_where_other_rollouts_do_not_pay_and_that_does() -> None
     assert "the trainer moves" in cluster.messages_of(EventReason.REPLANNED)[0]
 
 
-def test_a_job_that_does_not_want_it_stays() -> None:
+def test_job_without_replanning_stays() -> None:
     cluster = a_long_job(onNodeChange=False)
 
     move(cluster, seconds=10 * COOLDOWN_SECONDS)
@@ -226,7 +226,7 @@ def test_a_job_that_does_not_want_it_stays() -> None:
     assert searches(cluster) == 0
 
 
-def test_a_job_that_does_not_run_waits_until_it_does() -> None:
+def test_job_that_does_not_run_waits_until_it_does() -> None:
     cluster = a_long_job()
     name = next(iter(uids(cluster, Role.TRAINER)))
     cluster.pods[name] = replace(cluster.pods[name], is_ready=False)
@@ -240,7 +240,7 @@ def test_a_job_that_does_not_run_waits_until_it_does() -> None:
     assert searches(cluster) == 1
 
 
-def test_a_plan_of_an_earlier_release_is_kept() -> None:
+def test_plan_of_an_earlier_release_is_kept() -> None:
     cluster = a_long_job()
     cluster.plans = {name: replace(each, fleet="") for name, each in cluster.plans.items()}
 
@@ -249,7 +249,7 @@ def test_a_plan_of_an_earlier_release_is_kept() -> None:
     assert searches(cluster) == 0
 
 
-def test_an_answer_for_a_fleet_that_is_gone_is_dropped_and_asked_for_again() -> None:
+def test_result_for_an_outdated_fleet_is_dropped_and_requested_again() -> None:
     cluster = a_long_job()
     cluster.pass_time(seconds=COOLDOWN_SECONDS)
     cluster.answer = alternatives(faster(a_plan(rollouts=OTHER_L4S), 1.5))
@@ -270,7 +270,7 @@ def test_an_answer_for_a_fleet_that_is_gone_is_dropped_and_asked_for_again() -> 
     assert last(cluster)[1] == ReplanOutcome.ADOPTED
 
 
-def test_adoption_that_was_cut_short_continues_at_once_and_is_reported_once() -> None:
+def test_interrupted_adoption_continues_at_once_and_is_reported_once() -> None:
     cluster = a_long_job()
     cluster.pass_time(seconds=COOLDOWN_SECONDS)
     cluster.answer = alternatives(faster(a_plan(rollouts=OTHER_L4S), 1.5))
@@ -300,7 +300,7 @@ def test_planner_error_is_reported_and_retried_after_the_cooldown() -> None:
     assert last(cluster)[1] == ReplanOutcome.ADOPTED
 
 
-def test_no_cooldown_at_all_comes_to_rest_all_the_same() -> None:
+def test_zero_cooldown_comes_to_rest() -> None:
     cluster = a_long_job(cooldownSeconds=0)
     cluster.answer = PlannerError(reason=Reason.PLANNER_FAILED, message="it died")
 
@@ -314,7 +314,7 @@ def test_no_cooldown_at_all_comes_to_rest_all_the_same() -> None:
 @pytest.mark.parametrize(
     "why", ["about to go (taint karpenter.sh/disrupted)", "taint gone:NoExecute is not tolerated"]
 )
-def test_a_machine_that_is_about_to_go_is_left_at_once_whether_it_pays_or_not(why: str) -> None:
+def test_machine_about_to_go_is_left_even_at_a_loss(why: str) -> None:
     cluster = a_running_job(rollouts=("l4-0", "l4-1"))
     before = uids(cluster)
     cluster.answer = a_plan(rollouts=("l4-0", "l4-2"))
@@ -328,7 +328,7 @@ def test_a_machine_that_is_about_to_go_is_left_at_once_whether_it_pays_or_not(wh
     assert {name for name in before if before[name] != after[name]} == {"math-rollout-l4-0-1"}
 
 
-def test_all_rollouts_of_a_machine_that_is_about_to_go_leave_together() -> None:
+def test_rollouts_of_a_leaving_machine_leave_together() -> None:
     cluster = a_running_job(rollouts=("l4-0",) * 4 + ("l4-1",) * 4)
     before = uids(cluster, Role.ROLLOUT)
     cluster.answer = a_plan(rollouts=("l4-0",) * 4 + ("l4-2",) * 4)
@@ -342,7 +342,7 @@ def test_all_rollouts_of_a_machine_that_is_about_to_go_leave_together() -> None:
     assert len([name for name in before if after[name] != before[name]]) == 4
 
 
-def test_a_trainers_machine_that_is_about_to_go_gives_the_planner_a_free_hand() -> None:
+def test_leaving_machine_of_a_trainer_frees_the_planner() -> None:
     cluster = a_running_job()
     cluster.answer = a_plan(machine="a100-7")
 
@@ -354,7 +354,7 @@ def test_a_trainers_machine_that_is_about_to_go_gives_the_planner_a_free_hand() 
     assert {pod.node for pod in cluster.pods.values() if pod.role is Role.TRAINER} == {"a100-7"}
 
 
-def test_infeasible_replan_is_reported_once_and_retried_when_the_fleet_changes() -> None:
+def test_infeasible_replan_is_reported_once_and_retried_on_fleet_change() -> None:
     cluster = a_running_job(rollouts=("l4-0", "l4-1"))
     cluster.answer = Infeasible(reasons=("no GPU is left",))
 

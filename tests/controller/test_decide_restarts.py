@@ -35,7 +35,7 @@ def replaced(cluster: ClusterModel, before: dict[str, str]) -> set[str]:
     return {name for name, uid in uids(cluster).items() if before.get(name) != uid}
 
 
-def test_a_crash_with_another_code_is_only_counted() -> None:
+def test_crash_with_another_code_is_only_counted() -> None:
     cluster = a_running_job()
 
     cluster.crash("math-trainer-a100-80gb-0-0", 1, "CUDA out of memory")
@@ -62,7 +62,7 @@ def test_trainers_that_end_well_are_no_failures(trainers: int) -> None:
     assert {pod.uid for pod in cluster.pods.values()} == before
 
 
-def test_too_many_restarts_fail_the_job_with_the_last_words() -> None:
+def test_excess_restarts_fail_the_job_with_the_last_message() -> None:
     cluster = a_running_job()
 
     for _ in range(4):
@@ -100,7 +100,7 @@ def test_replaced_rollout_starts_while_the_others_run() -> None:
     assert reason_of(cluster, ConditionType.DEGRADED) == Reason.ROLLOUT_BELOW_DESIRED
 
 
-def test_a_lost_trainer_restarts_its_gang_and_leaves_the_rollouts() -> None:
+def test_lost_trainer_restarts_its_gang_and_leaves_the_rollouts() -> None:
     cluster = a_running_job(trainers=3)
     before = {name: pod.uid for name, pod in cluster.pods.items()}
 
@@ -114,7 +114,7 @@ def test_a_lost_trainer_restarts_its_gang_and_leaves_the_rollouts() -> None:
     assert cluster.job.status.restarts == 1
 
 
-def test_a_crashed_trainer_restarts_its_gang_too() -> None:
+def test_crashed_trainer_restarts_its_gang_too() -> None:
     cluster = a_running_job(trainers=2)
     before = {pod.uid for pod in cluster.pods.values() if pod.role is Role.TRAINER}
 
@@ -125,7 +125,7 @@ def test_a_crashed_trainer_restarts_its_gang_too() -> None:
     assert not before & after
 
 
-def test_pods_that_start_in_the_second_of_a_restart_are_no_part_of_it() -> None:
+def test_pods_starting_in_the_second_of_a_restart_are_excluded() -> None:
     """Status keeps whole seconds, and a reconcile may take less than one."""
     cluster = a_running_job(trainers=2)
     before = set(uids(cluster, Role.TRAINER).values())
@@ -141,7 +141,7 @@ def test_pods_that_start_in_the_second_of_a_restart_are_no_part_of_it() -> None:
     assert not any(pod.is_gated for pod in cluster.pods.values())
 
 
-def test_a_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
+def test_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
     cluster = a_running_job(trainers=2)
 
     for _ in range(6):
@@ -197,9 +197,7 @@ def test_a_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
         ),
     ],
 )
-def test_a_rule_says_which_pods_start_again(
-    rule: dict[str, Any], pod: str, again: set[Role]
-) -> None:
+def test_rule_says_which_pods_start_again(rule: dict[str, Any], pod: str, again: set[Role]) -> None:
     cluster = with_policy(rule, inference=("l4-9",))
     before = uids(cluster)
 
@@ -237,7 +235,7 @@ def test_restart_of_more_than_a_pod_is_announced(action: str, pod: str, reason: 
     assert announced == ([reason] if reason else [])
 
 
-def test_a_rule_may_fail_the_job_for_an_exit_code() -> None:
+def test_rule_may_fail_the_job_for_an_exit_code() -> None:
     cluster = with_policy(
         {"name": "no-data", "role": "trainer", "action": "Fail", "onExitCodes": [42]}
     )
@@ -252,7 +250,7 @@ def test_a_rule_may_fail_the_job_for_an_exit_code() -> None:
     assert failed.message.startswith("no-data of spec.failurePolicy.rules: math-trainer")
 
 
-def test_a_rule_may_forgive_what_would_end_the_job() -> None:
+def test_rule_may_forgive_what_would_end_the_job() -> None:
     cluster = with_policy({"role": "trainer", "action": "RestartPod", "onExitCodes": [3]})
 
     crash_and_recover(cluster, f"{TRAINER}-0", 3)
@@ -261,7 +259,7 @@ def test_a_rule_may_forgive_what_would_end_the_job() -> None:
     assert cluster.job.status.restarts == 1
 
 
-def test_the_first_rule_that_fits_counts() -> None:
+def test_first_rule_that_fits_counts() -> None:
     cluster = with_policy(
         {"role": "trainer", "action": "RestartPod", "onExitCodes": [1]},
         {"role": "trainer", "action": "Fail"},
@@ -274,7 +272,7 @@ def test_the_first_rule_that_fits_counts() -> None:
     assert reason_of(cluster, ConditionType.FAILED) == Reason.FAILURE_POLICY
 
 
-def test_a_rule_has_a_limit_of_its_own_that_others_do_not_use_up() -> None:
+def test_rule_has_its_own_limit_that_others_do_not_use() -> None:
     cluster = with_policy(
         {"name": "flaky", "role": "rollout", "action": "RestartPod", "maxRestarts": 2},
         maxRestarts=0,
@@ -292,7 +290,7 @@ def test_a_rule_has_a_limit_of_its_own_that_others_do_not_use_up() -> None:
     assert failed.message.startswith("3 restarts by flaky, its maxRestarts is 2")
 
 
-def test_only_restarts_within_the_window_count() -> None:
+def test_restarts_within_the_window_count() -> None:
     cluster = with_policy(maxRestarts=1, windowSeconds=600)
 
     for _ in range(5):
@@ -308,7 +306,7 @@ def test_only_restarts_within_the_window_count() -> None:
     assert "2 restarts within 600 s, spec.failurePolicy.maxRestarts is 1" in failed.message
 
 
-def test_a_gang_that_falls_together_is_one_restart() -> None:
+def test_gang_that_falls_together_is_one_restart() -> None:
     cluster = with_policy(trainers=4)
     cluster.pass_time(seconds=5)
 
@@ -354,7 +352,7 @@ def test_recorded_restart_is_applied_by_the_next_leader() -> None:
     assert cluster.job.status.restarts == 1
 
 
-def test_what_an_earlier_release_counted_is_not_counted_again() -> None:
+def test_restarts_counted_by_an_earlier_release_are_not_recounted() -> None:
     cluster = with_policy()
     crash_and_recover(cluster, f"{TRAINER}-0")
     status = cluster.job.status.model_copy(update={"restarts": 3, "recent_restarts": ()})

@@ -46,7 +46,7 @@ def test_jobs_that_failed_together_come_back_apart() -> None:
     assert len(pauses) == 20
 
 
-def test_a_job_says_when_it_is_planned_again() -> None:
+def test_job_says_when_it_is_planned_again() -> None:
     cluster = a_failed_job()
 
     planned = condition(cluster.job.status, ConditionType.PLANNED)
@@ -58,7 +58,7 @@ def test_a_job_says_when_it_is_planned_again() -> None:
     assert cluster.wake_after_seconds <= FIRST_SECONDS * (1 + JITTER)
 
 
-def test_nothing_is_tried_within_a_pause_and_once_after_each() -> None:
+def test_retry_waits_for_the_backoff_and_runs_once() -> None:
     cluster = a_failed_job()
     waited = []
     for number in range(1, 5):
@@ -72,7 +72,7 @@ def test_nothing_is_tried_within_a_pause_and_once_after_each() -> None:
 
 
 @pytest.mark.parametrize("key", ["another-fleet", "a-third-one"])
-def test_a_fleet_that_changes_does_not_shorten_the_pause(key: str) -> None:
+def test_fleet_that_changes_does_not_shorten_the_pause(key: str) -> None:
     cluster = a_failed_job()
 
     cluster.move_fleet(key)
@@ -82,7 +82,7 @@ def test_a_fleet_that_changes_does_not_shorten_the_pause(key: str) -> None:
     assert reason_of(cluster, ConditionType.PLANNED) == Reason.PLANNER_FAILED
 
 
-def test_another_spec_is_planned_at_once() -> None:
+def test_spec_change_is_planned_at_once() -> None:
     cluster = a_failed_job()
 
     cluster.change(resources={"maxGPUs": 4})
@@ -91,7 +91,7 @@ def test_another_spec_is_planned_at_once() -> None:
     assert attempts(cluster) == 2
 
 
-def test_a_job_goes_on_once_the_planner_answers() -> None:
+def test_job_continues_once_the_planner_answers() -> None:
     cluster = a_failed_job()
     cluster.answer = a_plan()
 
@@ -104,7 +104,7 @@ def test_a_job_goes_on_once_the_planner_answers() -> None:
     assert len(cluster.messages_of(EventReason.PLAN_INFEASIBLE)) == 1
 
 
-def test_a_running_job_waits_as_well_and_goes_on_meanwhile() -> None:
+def test_running_job_keeps_running_while_it_waits() -> None:
     cluster = a_running_job()
     cluster.answer = DIED
 

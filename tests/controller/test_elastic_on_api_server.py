@@ -40,7 +40,7 @@ def test_scaling_adds_and_removes_rollouts_and_touches_nothing_else(space: Names
     assert "the trainer stays" in events(space, EventReason.REPLANNED)[0]
 
 
-def test_an_autoscaler_moves_the_rollouts_and_the_trainer_stays(space: Namespace) -> None:
+def test_autoscaler_moves_the_rollouts_and_the_trainer_stays(space: Namespace) -> None:
     before = start(space, resources={}, rollout={"replicas": 1})
     autoscaler = {
         "apiVersion": "autoscaling/v2",
@@ -65,7 +65,7 @@ def test_an_autoscaler_moves_the_rollouts_and_the_trainer_stays(space: Namespace
     space.cluster.kubectl("delete", "-n", space.name, "hpa", "rollouts")
 
 
-def test_a_number_of_rollouts_that_does_not_fit_changes_nothing_and_says_so(
+def test_infeasible_number_of_rollouts_changes_nothing_and_is_reported(
     space: Namespace,
 ) -> None:
     before = start(space, resources=L4, rollout={"replicas": 2})
@@ -98,7 +98,7 @@ def test_a_number_of_rollouts_that_does_not_fit_changes_nothing_and_says_so(
         ),
     ],
 )
-def test_a_changed_spec_replaces_the_pods_that_it_concerns(
+def test_changed_spec_replaces_the_pods_that_it_concerns(
     space: Namespace, change: dict[str, Any], restarted: tuple[str, ...]
 ) -> None:
     before = start(space, rollout={"replicas": 2})
@@ -132,7 +132,7 @@ def test_a_changed_spec_replaces_the_pods_that_it_concerns(
         ),
     ],
 )
-def test_what_a_run_is_made_of_cannot_change(
+def test_immutable_spec_of_a_run_cannot_change(
     space: Namespace, change: dict[str, Any], said: str
 ) -> None:
     space.apply(a_job(planning={"mode": "PlanOnly"}))
@@ -141,7 +141,7 @@ def test_what_a_run_is_made_of_cannot_change(
         space.patch(change)
 
 
-def test_a_rollouts_lost_node_is_replaced_by_another_and_the_trainer_stays(
+def test_lost_node_of_a_rollout_is_replaced_beside_the_trainer(
     space: Namespace,
 ) -> None:
     # More rollouts than one machine holds, and all other A100s taken: they go to another pool.

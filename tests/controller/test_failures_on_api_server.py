@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
         ),
     ],
 )
-def test_a_failure_restarts_what_its_rule_says(
+def test_failure_restarts_what_its_rule_says(
     space: Namespace, policy: dict[str, Any], role: str, code: int, again: str
 ) -> None:
     before = start(space, rollout={"replicas": 2}, failurePolicy={"rules": [policy]})
@@ -51,7 +51,7 @@ def test_a_failure_restarts_what_its_rule_says(
         assert "CUDA error" in tells(space, name)
 
 
-def test_a_rule_fails_the_job_for_an_exit_code(space: Namespace) -> None:
+def test_rule_fails_the_job_for_an_exit_code(space: Namespace) -> None:
     rule = {"name": "no-data", "role": "trainer", "action": "Fail", "onExitCodes": [42]}
     start(space, failurePolicy={"rules": [rule]})
 
@@ -62,7 +62,7 @@ def test_a_rule_fails_the_job_for_an_exit_code(space: Namespace) -> None:
     assert "no rows left" in failed["message"]
 
 
-def test_more_restarts_than_allowed_fail_the_job(space: Namespace) -> None:
+def test_restarts_beyond_the_limit_fail_the_job(space: Namespace) -> None:
     start(space, failurePolicy={"maxRestarts": 0, "windowSeconds": 600})
     old_enough_to_fail()
 
@@ -79,7 +79,7 @@ def test_more_restarts_than_allowed_fail_the_job(space: Namespace) -> None:
         pytest.param("coordinator", Reason.COORDINATOR_FAILED, id="coordinator"),
     ],
 )
-def test_a_process_that_gives_up_names_its_role(space: Namespace, role: str, reason: str) -> None:
+def test_process_that_gives_up_names_its_role(space: Namespace, role: str, reason: str) -> None:
     start(space)
 
     space.end_container(pod_of(space, role), exit_code=3, message="cannot go on")
@@ -87,7 +87,7 @@ def test_a_process_that_gives_up_names_its_role(space: Namespace, role: str, rea
     assert "cannot go on" in space.wait_for_reason("Failed", reason)["message"]
 
 
-def test_a_coordinator_says_that_there_is_nothing_to_learn(space: Namespace) -> None:
+def test_coordinator_says_that_there_is_nothing_to_learn(space: Namespace) -> None:
     start(space)
 
     space.end_container(COORDINATOR, exit_code=3, message="NoLearningSignal: rewards never vary")

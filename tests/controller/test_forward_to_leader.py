@@ -71,7 +71,7 @@ async def reply_of(
         return reply.status, await reply.json()
 
 
-async def test_a_report_reaches_the_leader_as_it_came(folder: Path, leader: str) -> None:
+async def test_report_reaches_the_leader_as_it_came(folder: Path, leader: str) -> None:
     status, said = await reply_of(folder, leader)
 
     assert status == 202
@@ -97,7 +97,7 @@ async def test_leader_with_another_certificate_does_not_get_the_token(
     [("", {}), ("127.0.0.1:1", {RELAYED: "1"}), ("127.0.0.1:1", {})],
     ids=["no replica leads", "it was forwarded before", "the leader is gone"],
 )
-async def test_without_a_leader_the_coordinator_must_report_again(
+async def test_coordinator_must_report_again_without_a_leader(
     folder: Path, address: str, headers: dict[str, str]
 ) -> None:
     status, _ = await reply_of(folder, address, headers=headers)

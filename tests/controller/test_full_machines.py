@@ -145,7 +145,7 @@ def test_message_about_no_node_is_not_about_the_machine(said: str, *, is_about: 
     assert is_about_machine(said) is is_about
 
 
-def test_machine_is_full_once_its_pod_has_waited_for_the_settle_time() -> None:
+def test_machine_is_full_after_its_pod_waits_the_settle_time() -> None:
     full_machines, pod = FullMachines(), waiting()
 
     early = look(full_machines, pod, at=0)
@@ -173,7 +173,7 @@ def test_machine_is_full_once_its_pod_has_waited_for_the_settle_time() -> None:
         pytest.param(message("1 Insufficient memory"), 2, id="perhaps-too-much-memory"),
     ],
 )
-def test_next_machine_takes_longer_where_the_pod_may_ask_for_too_much(
+def test_next_machine_takes_longer_where_the_request_may_be_excessive(
     said: str, times: int
 ) -> None:
     full_machines, pod = full(waiting(said)), waiting(said, name="l4-1")
@@ -196,7 +196,7 @@ def test_exclusion_lasts_while_a_pod_waits_and_some_minutes_more() -> None:
     assert gpus(full_machines) == {"l4-0": 8, "l4-1": 8}
 
 
-def test_exclusion_doubles_each_time_that_a_job_finds_a_machine_full_again() -> None:
+def test_exclusion_doubles_whenever_a_job_finds_the_machine_full_again() -> None:
     full_machines, at, lengths = full(), SETTLE_SECONDS, []
     for _ in range(6):
         end = look(full_machines, at=at).next_at
@@ -210,7 +210,7 @@ def test_exclusion_doubles_each_time_that_a_job_finds_a_machine_full_again() -> 
     assert lengths == [300, 600, 1200, 2400, 3600, 3600]
 
 
-def test_exclusion_ends_when_the_pod_is_bound_to_the_machine_after_all() -> None:
+def test_exclusion_ends_when_the_pod_is_bound_after_all() -> None:
     full_machines = full()
     bound = replace(waiting(), node="l4-0", unschedulable_since=None)
 
@@ -246,14 +246,16 @@ def test_exclusion_stays_while_another_pod_waits_for_the_machine() -> None:
         ),
     ],
 )
-def test_other_jobs_learn_of_gpus_alone(pod: PodSeen, held: int, free: dict[str, int]) -> None:
+def test_full_machine_costs_other_jobs_gpus_only(
+    pod: PodSeen, held: int, free: dict[str, int]
+) -> None:
     full_machines = full(pod)
 
     assert gpus(full_machines) == {"l4-1": 8}, "the job itself avoids the machine whole"
     assert gpus(full_machines, "uid-2", l4_0=held) == free
 
 
-def test_other_jobs_look_again_when_the_exclusion_ends() -> None:
+def test_exclusion_end_requeues_other_jobs() -> None:
     full_machines = full()
 
     ends = look(full_machines, at=SETTLE_SECONDS, uid="uid-2").next_at
@@ -278,7 +280,7 @@ def test_suspended_job_starts_a_new_wait() -> None:
     assert look(full_machines, at=21).since is None
 
 
-def test_nothing_is_kept_of_a_job_that_is_gone() -> None:
+def test_deleted_job_leaves_no_exclusion() -> None:
     full_machines = full()
 
     full_machines.forget("uid-1")

@@ -22,7 +22,7 @@ def an_identity(seed: bytes = SEED) -> Identity:
     )
 
 
-def test_the_same_seed_and_time_give_the_same_files() -> None:
+def test_seed_and_time_fix_the_files() -> None:
     def files(seed: bytes) -> dict[str, bytes]:
         return issue(seed=seed, job="math", dns_names=("x",), now=NOW).files()
 
@@ -30,7 +30,7 @@ def test_the_same_seed_and_time_give_the_same_files() -> None:
     assert files(SEED) != files(ANOTHER_SEED)
 
 
-def test_the_authoritys_key_is_in_no_file() -> None:
+def test_authoritys_key_is_in_no_file() -> None:
     assert sorted(an_identity().files()) == [
         "ca.crt",
         "coordinator.crt",
@@ -44,7 +44,7 @@ def test_the_authoritys_key_is_in_no_file() -> None:
     ]
 
 
-def test_the_authority_may_sign_and_leaves_may_not() -> None:
+def test_authority_may_sign_and_leaves_may_not() -> None:
     files = an_identity().files()
     authority = x509.load_pem_x509_certificate(files["ca.crt"])
     leaf = x509.load_pem_x509_certificate(files["trainer.crt"])
@@ -55,7 +55,7 @@ def test_the_authority_may_sign_and_leaves_may_not() -> None:
     assert leaf.not_valid_after_utc - leaf.not_valid_before_utc >= timedelta(days=365)
 
 
-def test_a_short_seed_is_refused() -> None:
+def test_short_seed_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 32 bytes, got 4"):
         issue(seed=b"1234", job="math", dns_names=(), now=NOW)
 
@@ -113,12 +113,12 @@ async def test_processes_of_one_job_trust_each_other_under_their_names(
     assert await greet(tmp_path, identity, identity, name=name) == b"hello"
 
 
-async def test_another_jobs_certificate_is_refused(tmp_path: Path) -> None:
+async def test_certificate_of_another_job_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ssl.SSLError):
         await greet(tmp_path, an_identity(), an_identity(ANOTHER_SEED), name="localhost")
 
 
-async def test_another_jobs_name_is_refused(tmp_path: Path) -> None:
+async def test_name_of_another_job_is_refused(tmp_path: Path) -> None:
     identity = an_identity()
 
     with pytest.raises(ssl.SSLCertVerificationError):

@@ -75,7 +75,7 @@ def start_apart(space: Namespace) -> dict[str, str]:
     return uids(space)
 
 
-def test_inference_workers_are_deployed_and_one_that_is_lost_comes_back_alone(
+def test_inference_workers_are_deployed_and_a_lost_one_comes_back(
     space: Namespace,
 ) -> None:
     before = start_apart(space)
@@ -117,7 +117,7 @@ def names_of_certificate(space: Namespace, file: str) -> list[str]:
     return names.get_values_for_type(x509.DNSName)
 
 
-def test_a_job_runs_as_long_as_an_inference_worker_is_ready(space: Namespace) -> None:
+def test_job_runs_as_long_as_an_inference_worker_is_ready(space: Namespace) -> None:
     start_apart(space)
 
     not_ready(space, FIRST, "ContainerCreating")
@@ -134,7 +134,7 @@ def test_a_job_runs_as_long_as_an_inference_worker_is_ready(space: Namespace) ->
     space.wait_for_phase("Running")
 
 
-def test_an_inference_worker_that_gives_up_fails_the_job_in_its_words(space: Namespace) -> None:
+def test_inference_worker_that_gives_up_fails_the_job_with_reason(space: Namespace) -> None:
     start_apart(space)
 
     space.end_container(FIRST, exit_code=3, message="/models/tiny: not a model")

@@ -41,7 +41,7 @@ async def test_workers_that_wait_for_all_objects_are_woken_once() -> None:
     assert len(asked) <= 7 * NUM_OBJECTS, "some were woken again and again"
 
 
-async def test_who_waits_for_any_to_be_off_hears_of_it() -> None:
+async def test_waiter_hears_when_any_toggle_is_off() -> None:
     quiet_set, _ = counting()
     waiting = asyncio.create_task(quiet_set.wait_for(False))
     await asyncio.sleep(0)
@@ -63,7 +63,7 @@ def test_kopf_makes_its_sets_of_ours() -> None:
     assert isinstance(orchestration.aiotoggles.ToggleSet(all), QuietSet)
 
 
-async def test_lists_are_in_when_kinds_were_found_and_all_their_objects_are_indexed() -> None:
+async def test_initial_sync_needs_known_kinds_and_indexed_objects() -> None:
     initial_sync = InitialSync()
     initial_sync.install()
     assert not initial_sync.has_synced()

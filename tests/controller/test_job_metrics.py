@@ -46,7 +46,7 @@ def shown() -> Shown:
     return found
 
 
-def test_a_job_is_in_one_phase(shown: Shown) -> None:
+def test_job_is_in_one_phase(shown: Shown) -> None:
     assert shown.of_job("hetrl_job_phase", phase="Running") == 1
     assert shown.of_job("hetrl_job_phase", phase="Deploying") is None
 
@@ -74,7 +74,7 @@ def test_conditions_and_restarts_are_the_status_s(shown: Shown) -> None:
     assert shown.of_job("hetrl_job_restarts") == 2
 
 
-def test_a_start_and_an_end_are_counted_when_they_happen_and_once(shown: Shown) -> None:
+def test_starts_and_ends_are_counted_once_as_they_happen(shown: Shown) -> None:
     for _ in range(3):
         shown.metrics.show(JOB, replace(RUNNING, phase="Failed"))
 
@@ -83,7 +83,7 @@ def test_a_start_and_an_end_are_counted_when_they_happen_and_once(shown: Shown) 
     assert shown.value("hetrl_jobs_ended_total", outcome="Succeeded") == 0
 
 
-def test_what_happened_before_we_started_is_not_counted_again() -> None:
+def test_events_before_the_start_are_not_counted_again() -> None:
     found = Shown()
     found.metrics.show(JOB, RUNNING)
     found.metrics.show(("team", "old"), JobShown(phase="Succeeded"))
@@ -92,7 +92,7 @@ def test_what_happened_before_we_started_is_not_counted_again() -> None:
     assert found.value("hetrl_jobs_ended_total", outcome="Succeeded") == 0
 
 
-def test_a_job_that_is_gone_leaves_no_series(shown: Shown) -> None:
+def test_job_that_is_gone_leaves_no_series(shown: Shown) -> None:
     shown.metrics.drop(JOB)
 
     left = [
@@ -104,7 +104,7 @@ def test_a_job_that_is_gone_leaves_no_series(shown: Shown) -> None:
     assert left == []
 
 
-def test_the_fleet_is_counted_by_kind_when_somebody_looks() -> None:
+def test_fleet_is_counted_by_kind_on_request() -> None:
     registry = CollectorRegistry()
     nodes = [
         {

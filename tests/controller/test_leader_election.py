@@ -75,7 +75,7 @@ def candidate(name: str, server: LeaseServer, clock: Clock) -> LeaderElection:
     )
 
 
-async def test_the_first_to_write_the_lease_leads_alone(server: LeaseServer, clock: Clock) -> None:
+async def test_first_to_write_the_lease_leads_alone(server: LeaseServer, clock: Clock) -> None:
     first, second = (candidate(name, server, clock) for name in "ab")
 
     assert await first._attempt()
@@ -86,7 +86,7 @@ async def test_the_first_to_write_the_lease_leads_alone(server: LeaseServer, clo
     assert second.leader_address() == "a"
 
 
-async def test_a_lease_that_is_renewed_is_never_taken(server: LeaseServer, clock: Clock) -> None:
+async def test_lease_that_is_renewed_is_never_taken(server: LeaseServer, clock: Clock) -> None:
     first, second = (candidate(name, server, clock) for name in "ab")
     await first._attempt()
 
@@ -96,7 +96,7 @@ async def test_a_lease_that_is_renewed_is_never_taken(server: LeaseServer, clock
         assert not await second._attempt()
 
 
-async def test_a_holder_stops_before_another_may_begin(server: LeaseServer, clock: Clock) -> None:
+async def test_holder_stops_before_another_may_begin(server: LeaseServer, clock: Clock) -> None:
     first, second = (candidate(name, server, clock) for name in "ab")
     await first._attempt()
     await second._attempt()
@@ -110,7 +110,7 @@ async def test_a_holder_stops_before_another_may_begin(server: LeaseServer, cloc
     assert server.written[-1]["leaseTransitions"] == 1
 
 
-async def test_what_others_wrote_as_their_time_counts_for_nothing(
+async def test_timestamps_of_other_holders_count_for_nothing(
     server: LeaseServer, clock: Clock
 ) -> None:
     first, second = (candidate(name, server, clock) for name in "ab")
@@ -123,9 +123,7 @@ async def test_what_others_wrote_as_their_time_counts_for_nothing(
     assert not await second._attempt()
 
 
-async def test_a_renewal_that_nobody_heard_of_is_found_out(
-    server: LeaseServer, clock: Clock
-) -> None:
+async def test_lost_renewal_response_is_detected(server: LeaseServer, clock: Clock) -> None:
     ours = candidate("a", server, clock)
     await ours._attempt()
     server.loses_answers = True
@@ -139,7 +137,7 @@ async def test_a_renewal_that_nobody_heard_of_is_found_out(
     assert ours.leads()
 
 
-async def test_a_holder_that_cannot_reach_the_api_server_stops_acting(
+async def test_holder_that_cannot_reach_the_api_server_stops_acting(
     server: LeaseServer, clock: Clock
 ) -> None:
     ours = candidate("a", server, clock)
@@ -163,7 +161,7 @@ async def test_released_lease_is_acquired_at_once(server: LeaseServer, clock: Cl
     assert await second._attempt()
 
 
-async def test_the_end_of_a_lease_is_waited_for_to_the_moment(
+async def test_end_of_a_lease_is_waited_for_to_the_moment(
     server: LeaseServer, clock: Clock
 ) -> None:
     first, second = (candidate(name, server, clock) for name in "ab")

@@ -73,7 +73,7 @@ async def left_of(cache: InformerCache, api: Names, *events: str | None) -> list
     return deleted
 
 
-async def test_an_object_that_is_in_no_list_any_more_is_gone() -> None:
+async def test_object_that_is_in_no_list_any_more_is_gone() -> None:
     cache, api = views_with("sums-trainer-0", "sums-trainer-1"), Names(["sums-trainer-0"])
 
     deleted = await left_of(cache, api, None, None)
@@ -83,20 +83,20 @@ async def test_an_object_that_is_in_no_list_any_more_is_gone() -> None:
     assert api.asked[0][0] == "/api/v1/namespaces/a/pods"
 
 
-async def test_every_page_is_read_before_anything_is_taken_for_gone() -> None:
+async def test_missed_delete_is_assumed_only_after_every_page() -> None:
     names = [f"sums-rollout-{number}" for number in range(5)]
 
     assert await left_of(views_with(*names), Names(names), None, None) == []
 
 
-async def test_a_first_list_is_believed() -> None:
+async def test_first_list_is_believed() -> None:
     api = Names([])
 
     assert await left_of(views_with("sums-trainer-0"), api, None, "MODIFIED") == []
     assert api.asked == []
 
 
-async def test_an_api_server_that_does_not_answer_says_nothing_about_what_is_gone() -> None:
+async def test_unresponsive_api_server_proves_no_missed_delete() -> None:
     api = Names([], fails_first=True)
 
     assert await left_of(views_with("sums-trainer-0"), api, None, None) == [POD]
@@ -126,7 +126,7 @@ async def test_object_that_is_recreated_during_a_check_is_not_gone() -> None:
 
 
 @pytest.mark.parametrize(("of_list", "deleted"), [(99, []), (100, [POD])])
-async def test_a_list_that_is_older_than_what_a_watch_has_shown_says_nothing(
+async def test_list_older_than_the_watch_proves_no_missed_delete(
     of_list: int, deleted: list[Place]
 ) -> None:
     cache = views_with("sums-trainer-0")
@@ -135,7 +135,7 @@ async def test_a_list_that_is_older_than_what_a_watch_has_shown_says_nothing(
     assert await left_of(cache, Names([], version=of_list), None, None) == deleted
 
 
-async def test_what_was_gone_and_comes_back_is_seen_again() -> None:
+async def test_object_that_comes_back_is_seen_again() -> None:
     cache = views_with("sums-trainer-0")
     cache.gone.add(POD)
     missed_deletes = MissedDeletes(
@@ -147,7 +147,7 @@ async def test_what_was_gone_and_comes_back_is_seen_again() -> None:
     assert cache.places("Pod") == {POD}
 
 
-def test_a_job_that_is_gone_is_no_job() -> None:
+def test_deleted_job_is_no_job() -> None:
     cache = InformerCache(
         jobs={("a", "sums"): [a_job_object()]},
         plans={},

@@ -50,7 +50,7 @@ def a_child(**changes: Any) -> ChildSeen:
         ),
     ],
 )
-def test_object_that_is_not_the_jobs_is_named_with_what_happens_next(
+def test_foreign_object_is_named_with_what_happens_next(
     child: ChildSeen, reason: str, words: str
 ) -> None:
     found = name_conflict(child, a_job())

@@ -55,7 +55,7 @@ def wake(space: Namespace, job: str) -> None:
     space.cluster.kubectl("annotate", "-n", space.name, "hetrljob", job, "example.com/look=now")
 
 
-def test_objects_of_others_outlive_jobs_that_continue_when_names_are_free(space: Namespace) -> None:
+def test_foreign_objects_outlive_jobs_that_continue_with_free_names(space: Namespace) -> None:
     jobs = {kind: f"of-{kind.lower()}" for kind in FOREIGN}
     names = {kind: job + SUFFIXES.get(kind, "") for kind, job in jobs.items()}
     before = {kind: occupy(space, kind, name, labels=LABELS) for kind, name in names.items()}

@@ -29,7 +29,7 @@ def a_node(*, cordoned: bool = False, taint: str = "", **metadata: Any) -> Any:
 
 @pytest.mark.parametrize("key", sorted(NOTICES))
 @pytest.mark.parametrize("where", ["taint", "labels", "annotations"])
-def test_a_notice_is_one_wherever_it_is_written(key: str, where: str) -> None:
+def test_notice_is_one_wherever_it_is_written(key: str, where: str) -> None:
     node = a_node(taint=f"{key}:NoSchedule") if where == "taint" else a_node(**{where: {key: ""}})
 
     assert key in departure(node)
@@ -62,7 +62,7 @@ def test_pods_leave_what_evicts_them_and_nothing_else(
     assert bool(must_leave(node, tolerations, ())) is leaves
 
 
-def test_a_cordoned_machine_is_left_when_a_pod_waits_for_it() -> None:
+def test_cordoned_machine_is_left_when_a_pod_waits_for_it() -> None:
     node = a_node(cordoned=True)
     waits = a_pod(
         "rollout-l4-0", affinity_nodes=frozenset({"l4-0"}), unschedulable_since=NOW, is_ready=False
@@ -81,9 +81,7 @@ def test_a_cordoned_machine_is_left_when_a_pod_waits_for_it() -> None:
         ("nvidia.com/gpu=present:NoSchedule", False),
     ],
 )
-def test_new_pods_stay_away_from_taints_that_they_do_not_tolerate(
-    taint: str, *, kept_away: bool
-) -> None:
+def test_new_pods_avoid_taints_that_they_do_not_tolerate(taint: str, *, kept_away: bool) -> None:
     found = untolerated(a_node(taint=taint), ())
 
     assert found == (f"taint {taint} is not tolerated" if kept_away else "")

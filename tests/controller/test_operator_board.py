@@ -54,9 +54,7 @@ async def prometheus(
         await found.close()
 
 
-async def test_every_panel_of_the_operator_has_data(
-    space: Namespace, prometheus: Prometheus
-) -> None:
+async def test_panels_of_the_operator_have_data(space: Namespace, prometheus: Prometheus) -> None:
     ends_at = time.monotonic() + TIMEOUT_SECONDS
     while not await prometheus.choices(OPERATOR_BOARD):
         assert time.monotonic() < ends_at, "the operator is not scraped"

@@ -32,7 +32,7 @@ def a_pod_object(**status: Any) -> dict[str, Any]:
     }
 
 
-def test_a_pod_is_known_by_its_labels_and_number() -> None:
+def test_pod_is_known_by_its_labels_and_number() -> None:
     pod = parse.pod_seen(a_pod_object())
 
     assert pod
@@ -41,14 +41,14 @@ def test_a_pod_is_known_by_its_labels_and_number() -> None:
     assert not pod.is_ready
 
 
-def test_a_pod_of_somebody_else_is_not_seen() -> None:
+def test_pod_of_another_owner_is_ignored() -> None:
     body = a_pod_object()
     body["metadata"]["labels"] = {"app": "web"}
 
     assert parse.pod_seen(body) is None
 
 
-def test_a_pod_that_wears_our_labels_without_being_of_a_stateful_set_is_not_seen() -> None:
+def test_pod_with_our_labels_but_no_stateful_set_is_ignored() -> None:
     body = a_pod_object()
     body["metadata"]["name"] = "sums-trainer-0-wd72r"
 
@@ -130,22 +130,20 @@ def test_waiting_reason_of_a_pod_is_in_kubernetes_words(status: dict[str, Any], 
         ),
     ],
 )
-def test_a_spec_that_cannot_be_worked_on_is_a_problem_in_words(
-    spec: dict[str, Any], said: str
-) -> None:
+def test_unsupported_spec_gives_a_problem(spec: dict[str, Any], said: str) -> None:
     job = parse.job_seen(a_job_object(**spec))
 
     assert job.parsed is None
     assert said in job.problem
 
 
-def test_a_status_that_we_cannot_read_counts_as_empty() -> None:
+def test_status_that_we_cannot_read_counts_as_empty() -> None:
     body = a_job_object() | {"status": {"phase": "FromAnotherRelease"}}
 
     assert parse.job_seen(body).status.phase is None
 
 
-def test_a_plan_is_read_back_as_it_was_written() -> None:
+def test_plan_is_read_back_as_it_was_written() -> None:
     job, plan = a_job(), a_plan(trainers=3, rollouts=("l4-0", "l4-1"))
     manifest = a_stored_plan(plan)
 
@@ -167,7 +165,7 @@ def test_a_plan_is_read_back_as_it_was_written() -> None:
         pytest.param({"ownerReferences": []}, id="a-copy-under-a-name-that-we-give"),
     ],
 )
-def test_a_plan_that_somebody_else_wrote_is_nobodys(changes: dict[str, Any]) -> None:
+def test_plan_of_another_writer_belongs_to_no_job(changes: dict[str, Any]) -> None:
     manifest = a_stored_plan(a_plan(), **changes)
 
     seen = parse.plan_seen(manifest)
@@ -177,7 +175,7 @@ def test_a_plan_that_somebody_else_wrote_is_nobodys(changes: dict[str, Any]) -> 
     assert parse.key_of_plan(manifest) == ("default", "")
 
 
-def test_a_plan_that_means_nothing_says_why() -> None:
+def test_malformed_plan_says_why() -> None:
     manifest = a_stored_plan(a_plan(), name="mine")
     manifest["spec"]["groups"][0]["replicas"] = 9
 
@@ -187,7 +185,7 @@ def test_a_plan_that_means_nothing_says_why() -> None:
     assert seen.problem == "spec.groups[0].placements must place 9 replicas, got 1"
 
 
-def test_a_plan_of_billions_of_machines_is_refused_before_they_are_counted_out() -> None:
+def test_plan_of_billions_of_machines_is_refused_before_expansion() -> None:
     manifest = a_stored_plan(a_plan(), name="mine")
     (placement,) = manifest["spec"]["groups"][0]["placements"]
     ranges = ",".join(["00000-99999"] * 300)
@@ -208,7 +206,7 @@ def a_stored_plan(plan: Plan, **metadata: Any) -> dict[str, Any]:
     return {**made, "metadata": {**made["metadata"], **stored}}
 
 
-def test_a_report_is_read_as_protobuf_writes_it() -> None:
+def test_report_is_read_as_protobuf_writes_it() -> None:
     report = {"step": "3", "total_steps": "10", "version": "3", "reward_mean": 0.25}
 
     seen = parse.progress_seen(report, at=NOW)
@@ -217,12 +215,12 @@ def test_a_report_is_read_as_protobuf_writes_it() -> None:
 
 
 @pytest.mark.parametrize("report", [{}, {"step": "many", "total_steps": 1}, {"step": None}])
-def test_a_report_that_is_none_is_refused(report: dict[str, Any]) -> None:
+def test_malformed_report_is_refused(report: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"progress report|invalid literal"):
         parse.progress_seen(report, at=NOW)
 
 
-def test_of_a_node_only_what_planning_reads_is_kept() -> None:
+def test_node_keeps_only_what_planning_reads() -> None:
     node = parse.slim_node(
         {
             "metadata": {
@@ -266,7 +264,7 @@ def test_of_a_node_only_what_planning_reads_is_kept() -> None:
     }
 
 
-def test_a_pod_says_where_it_may_go_until_it_has_gone_there() -> None:
+def test_pod_says_where_it_may_go_until_it_is_bound() -> None:
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["l4-0"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     body = a_pod_object()
@@ -283,7 +281,7 @@ def test_a_pod_says_where_it_may_go_until_it_has_gone_there() -> None:
     assert not bound.may_be_on("l4-1", hostname="l4-1")
 
 
-def test_a_pod_is_pinned_to_the_host_that_its_gate_was_lifted_for() -> None:
+def test_pod_is_pinned_to_the_host_of_its_removed_gate() -> None:
     body = a_pod_object()
     body["spec"] |= {"nodeSelector": {"kubernetes.io/hostname": "host-0"}}
 
@@ -294,7 +292,7 @@ def test_a_pod_is_pinned_to_the_host_that_its_gate_was_lifted_for() -> None:
     assert not pod.may_be_on("l4-0", hostname="host-1")
 
 
-def test_a_pod_that_kubernetes_ended_whole_counts_as_ended() -> None:
+def test_pod_that_kubernetes_ended_whole_counts_as_ended() -> None:
     ready = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-31T12:02:00Z"}
     pod = parse.pod_seen(
         a_pod_object(phase="Failed", reason="Evicted", message="out of memory", conditions=[ready])
@@ -308,7 +306,7 @@ def test_a_pod_that_kubernetes_ended_whole_counts_as_ended() -> None:
 @pytest.mark.parametrize(
     ("status", "is_lost"), [("True", False), ("False", True), ("Unknown", True)]
 )
-def test_a_node_is_lost_since_it_stopped_to_answer(status: str, is_lost: bool) -> None:
+def test_node_is_lost_since_it_stopped_to_answer(status: str, is_lost: bool) -> None:
     at = "2026-01-31T12:00:00Z"
     ready = {"type": "Ready", "status": status, "lastTransitionTime": at}
     node = parse.slim_node({"metadata": {"name": "n"}, "status": {"conditions": [ready]}})

@@ -30,7 +30,7 @@ def a_deployment(job: JobSeen) -> Deployment:
     )
 
 
-def test_a_job_whose_status_changes_is_parsed_once() -> None:
+def test_job_whose_status_changes_is_parsed_once() -> None:
     first = parse.job_seen(a_job_object())
     later = parse.job_seen({**a_job_object(), "status": {"phase": "Running"}})
 
@@ -38,7 +38,7 @@ def test_a_job_whose_status_changes_is_parsed_once() -> None:
     assert later.parsed is first.parsed
 
 
-def test_another_spec_is_parsed_again() -> None:
+def test_spec_change_is_parsed_again() -> None:
     first = parse.job_seen(a_job_object())
     second = parse.job_seen(a_job_object(training={"steps": 11}))
 
@@ -46,7 +46,7 @@ def test_another_spec_is_parsed_again() -> None:
     assert parsed_of(first).written.training.steps != 11
 
 
-def test_nothing_is_left_of_a_job_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreferenced_job_leaves_nothing_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: dict[int, object] = {}
     monkeypatch.setattr(DIGESTS, "_remembered", remembered)
     job = parse.job_seen(a_job_object(training={"steps": 12}))
@@ -64,7 +64,7 @@ def test_nothing_is_left_of_a_job_that_nobody_has(monkeypatch: pytest.MonkeyPatc
         gc.enable()
 
 
-def test_a_job_that_is_replanned_often_has_few_digests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_that_is_replanned_often_has_few_digests(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: dict[int, dict[object, object]] = {}
     monkeypatch.setattr(DIGESTS, "_remembered", remembered)
     deployment = a_deployment(parse.job_seen(a_job_object()))

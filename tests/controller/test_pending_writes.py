@@ -27,7 +27,7 @@ def pending_writes(clock: Clock) -> PendingWrites[str]:
     return PendingWrites(clock=clock)
 
 
-def test_a_write_counts_until_its_watch_catches_up(pending_writes: PendingWrites[str]) -> None:
+def test_write_counts_until_its_watch_catches_up(pending_writes: PendingWrites[str]) -> None:
     pending_writes.wrote(POD, "ours", resource_version="7")
 
     pending_writes.shown(POD, resource_version="6", is_deleted=False)
@@ -38,7 +38,7 @@ def test_a_write_counts_until_its_watch_catches_up(pending_writes: PendingWrites
 
 
 @pytest.mark.parametrize("version", ["7", "9"])
-def test_a_watch_that_was_faster_than_the_answer_counts(
+def test_watch_that_was_faster_than_the_answer_counts(
     pending_writes: PendingWrites[str], version: str
 ) -> None:
     pending_writes.shown(POD, resource_version=version, is_deleted=False)
@@ -48,7 +48,7 @@ def test_a_watch_that_was_faster_than_the_answer_counts(
     assert pending_writes.get(POD) is None
 
 
-def test_what_ended_before_the_answer_came_does_not_come_back(
+def test_late_response_does_not_revive_a_deleted_object(
     pending_writes: PendingWrites[str],
 ) -> None:
     pending_writes.shown(POD, resource_version="9", is_deleted=True)
@@ -60,7 +60,7 @@ def test_what_ended_before_the_answer_came_does_not_come_back(
     assert pending_writes.get(POD) == "another of that name"
 
 
-def test_a_write_that_no_watch_shows_is_forgotten(
+def test_write_that_no_watch_shows_is_forgotten(
     pending_writes: PendingWrites[str], clock: Clock
 ) -> None:
     pending_writes.wrote(POD, "ours", resource_version="7")

@@ -23,7 +23,7 @@ def cordoned(name: str, kind: str) -> Absence:
         pytest.param(False, {"a100-0": 1, "l4-9": 1}, id="beside-other-rollouts"),
     ],
 )
-def test_what_stays_may_stay_on_closed_machines(
+def test_remaining_pods_may_stay_on_closed_machines(
     kept: dict[str, int], *, with_rollouts: bool
 ) -> None:
     closed = (cordoned("a100-0", "A100-80GB"), cordoned("l4-0", "L4"), cordoned("l4-9", "L4"))

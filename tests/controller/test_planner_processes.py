@@ -47,7 +47,7 @@ async def answer_of(processes: PlannerProcesses) -> Answer:
         return await processes.ask(PlanRequest(job=job, free=fleet, fleet=fleet, left_out=()))
 
 
-async def test_a_process_that_hangs_before_it_takes_a_question_is_replaced(
+async def test_process_that_hangs_before_it_takes_a_question_is_replaced(
     processes: PlannerProcesses,
 ) -> None:
     assert isinstance(await answer_of(processes), Plan)
@@ -61,7 +61,7 @@ async def test_a_process_that_hangs_before_it_takes_a_question_is_replaced(
     assert isinstance(await answer_of(processes), Plan)
 
 
-async def test_a_process_that_dies_while_it_has_nothing_to_do_is_replaced(
+async def test_idle_process_that_dies_is_replaced(
     processes: PlannerProcesses,
 ) -> None:
     assert isinstance(await answer_of(processes), Plan)
@@ -96,7 +96,7 @@ async def test_request_that_a_broken_pool_lost_ends_as_a_death(
     assert isinstance(await answer_of(processes), Plan)
 
 
-def test_the_operators_own_process_holds_no_solver() -> None:
+def test_operators_own_process_holds_no_solver() -> None:
     loaded = "import sys, hetrl_operator.__main__; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True)
     solvers = {"numpy", "pulp", "highspy", "networkx", "hetrl_planner.plan_job"}

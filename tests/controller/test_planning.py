@@ -132,7 +132,7 @@ def fleet_key(cluster: Cluster) -> str:
         ),
     ],
 )
-def test_the_fleet_is_what_concerns_the_job(
+def test_fleet_is_what_concerns_the_job(
     nodes: list[Body], topologies: list[HetRLTopology], *, is_news: bool
 ) -> None:
     before = fleet_key(Cluster([a_node("l4-0")]))
@@ -142,7 +142,7 @@ def test_the_fleet_is_what_concerns_the_job(
     assert (before != after) is is_news
 
 
-def test_a_fleet_differs_from_when_it_first_did_until_it_does_not() -> None:
+def test_fleet_differs_since_its_first_change_until_it_reverts() -> None:
     cluster, job = Cluster([a_node("l4-0")]), a_job()
     service = planning(cluster)
     plan = replace(a_plan_seen(job), fleet="x")
@@ -158,13 +158,13 @@ def test_a_fleet_differs_from_when_it_first_did_until_it_does_not() -> None:
     assert service.fleet(job, plan, later(seconds=20)).differs_since is None
 
 
-def test_when_to_move_is_no_part_of_what_a_plan_follows_from() -> None:
+def test_replan_policy_is_no_part_of_the_cache_key() -> None:
     job = a_job(planning={"replan": {"cooldownSeconds": 7, "stabilityWindowSeconds": 70}})
 
     assert planning_key(parsed_of(job)) == planning_key(parsed_of(a_job()))
 
 
-def test_of_a_running_job_the_steps_that_are_left_must_meet_its_deadline() -> None:
+def test_deadline_of_a_running_job_counts_its_remaining_steps() -> None:
     job = a_job(
         training={"steps": 100},
         planning={"objective": {"deadline": {"finishBefore": "2026-01-31T13:59:50Z"}}},
@@ -178,7 +178,7 @@ def test_of_a_running_job_the_steps_that_are_left_must_meet_its_deadline() -> No
     assert found.planning.objective == MeetDeadline(3600.0)
 
 
-def test_what_a_job_holds_it_may_keep_on_a_machine_that_takes_no_more() -> None:
+def test_gpus_held_by_a_job_stay_usable_on_closed_machines() -> None:
     service = planning()
     service.reservations.restore("uid-1", a_plan())
 

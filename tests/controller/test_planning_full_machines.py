@@ -145,7 +145,7 @@ async def test_refusal_without_other_jobs_does_not_blame_them() -> None:
     assert refusal(found).message.startswith("2 nodes left out (l4-0, l4-1): no room for a pod")
 
 
-async def test_other_job_takes_fewer_gpus_of_a_machine_than_had_no_room() -> None:
+async def test_full_machine_gives_other_jobs_fewer_gpus() -> None:
     service, other = planning(), a_small_job("other", gpus=16)
     fill(service, a_small_job(), "l4-0", gpus=4)
 

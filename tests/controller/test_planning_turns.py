@@ -103,7 +103,7 @@ def jobs_of(number: int, gpus: int) -> list[JobSeen]:
     ]
 
 
-async def test_a_sweep_is_planned_once_and_no_gpu_is_promised_twice(desk: Desk) -> None:
+async def test_sweep_is_planned_once_and_no_gpu_is_promised_twice(desk: Desk) -> None:
     answers = await desk.answers(*jobs_of(GPUS // 4, 4))
 
     taken: Counter[str] = Counter()
@@ -120,7 +120,7 @@ async def test_a_sweep_is_planned_once_and_no_gpu_is_promised_twice(desk: Desk) 
     assert len(desk.processes.asked) == 1
 
 
-async def test_jobs_for_which_nothing_is_free_are_refused_by_one_request(desk: Desk) -> None:
+async def test_jobs_without_free_gpus_are_refused_by_one_request(desk: Desk) -> None:
     jobs = jobs_of(GPUS // 4 + 3, 4)
 
     *planned, _, _, _ = answers = await desk.answers(*jobs)

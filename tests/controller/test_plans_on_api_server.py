@@ -63,7 +63,7 @@ def test_plan_is_read_edited_approved_and_run_by(space: Namespace) -> None:
     eventually(lambda: space.names("hetrlplans") == [], what="the job's own plan is gone")
 
 
-def test_a_plan_that_does_not_fit_says_by_which_field(space: Namespace) -> None:
+def test_plan_that_does_not_fit_says_by_which_field(space: Namespace) -> None:
     space.apply(a_job(planning=ONLY_PLANNED))
     space.wait_for_phase("Planned")
     proposed = followed(space)

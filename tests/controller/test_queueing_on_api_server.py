@@ -69,7 +69,7 @@ def place(queues: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace
         yield found
 
 
-def test_a_job_waits_is_admitted_evicted_and_admitted_again(place: Namespace) -> None:
+def test_queued_job_is_admitted_evicted_and_admitted_again(place: Namespace) -> None:
     submit(place)
     place.wait_for_reason("QuotaReserved", Reason.WAITING_FOR_QUOTA)
     found = workload(place)
@@ -122,7 +122,7 @@ def test_kueue_says_why_a_job_stops(place: Namespace, *, active: bool, reason: s
     place.wait_for_phase("Queued")
 
 
-def test_a_label_that_means_nothing_is_said_to_mean_nothing(space: Namespace) -> None:
+def test_queue_label_without_kueue_is_reported(space: Namespace) -> None:
     submit(space)
 
     found = space.wait_for_reason("QuotaReserved", Reason.QUEUE_IGNORED)

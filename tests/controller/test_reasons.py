@@ -53,7 +53,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("kind", "name", "value", "meaning"), WORDS)
-def test_each_word_of_the_status_has_a_meaning_and_a_test(
+def test_status_words_each_have_a_meaning_and_a_test(
     kind: str, name: str, value: str, meaning: str
 ) -> None:
     assert meaning, f"reasons.{kind}.{name} says nothing of itself"
@@ -66,16 +66,16 @@ def test_each_word_of_the_status_has_a_meaning_and_a_test(
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_the_table_names_nothing_that_is_gone(kind: str) -> None:
+def test_table_names_nothing_that_is_gone(kind: str) -> None:
     assert TABLES[kind].keys() == {value for _, value, _ in constants(kind)}
 
 
 @pytest.mark.parametrize(("field", "test"), DEADLINES.items())
-def test_each_deadline_is_reached(field: str, test: str) -> None:
+def test_deadlines_are_each_reached(field: str, test: str) -> None:
     assert field in sources_on_an_api_server()[test]
 
 
-def test_no_deadline_is_left_out() -> None:
+def test_deadlines_are_all_listed() -> None:
     times = {
         field.alias or name
         for model in (HetRLJobSpec, FailurePolicy)

@@ -41,7 +41,7 @@ def exported(space: Namespace, name: str, *, finalizers: list[str], **spec: Any)
     return yaml.safe_dump(job)
 
 
-def test_job_of_an_exported_manifest_is_gone_soon_after_it_is_deleted(
+def test_job_from_an_exported_manifest_is_gone_soon_after_deletion(
     space: Namespace, tmp_path: Path
 ) -> None:
     kubectl, ours = space.cluster.kubectl, ["hetrl.dev/release"]
@@ -77,7 +77,7 @@ def test_job_of_an_exported_manifest_is_gone_soon_after_it_is_deleted(
     eventually(lambda: not space.get("hetrljobs")["items"], what="every job is gone")
 
 
-def test_a_deleted_job_stops_its_trainers_first_and_then_goes(space: Namespace) -> None:
+def test_deleted_job_stops_its_trainers_first_and_then_goes(space: Namespace) -> None:
     start(space)
     trainer = pod_of(space, "trainer")
     assert space.job()["metadata"]["finalizers"] == ["hetrl.dev/release"]

@@ -22,7 +22,7 @@ def signed(deployment: Deployment) -> dict[tuple[str, str], str]:
     }
 
 
-def test_the_same_input_gives_the_same_manifests() -> None:
+def test_manifests_depend_on_input_alone() -> None:
     assert children(a_deployment()) == children(a_deployment())
 
 
@@ -34,7 +34,7 @@ def test_the_same_input_gives_the_same_manifests() -> None:
         pytest.param({"running": frozenset[Role]()}, id="replicas"),
     ],
 )
-def test_a_digest_tells_changed_manifests_from_unchanged_ones(changes: dict[str, Any]) -> None:
+def test_digest_tells_changed_manifests_from_unchanged_ones(changes: dict[str, Any]) -> None:
     assert signed(a_deployment()) != signed(a_deployment(**changes))
 
 
@@ -98,7 +98,7 @@ def test_changed_status_does_not_compute_digests_again() -> None:
     assert digests(later) is digests(deployment)
 
 
-def test_every_object_goes_with_its_job() -> None:
+def test_objects_go_with_their_job() -> None:
     for manifest in children(a_deployment()):
         (owner,) = manifest["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("HetRLJob", "uid-1", True)
@@ -112,7 +112,7 @@ def test_names_stay_within_what_labels_hold() -> None:
     assert child_name("math", "coordinator") == "math-coordinator"
 
 
-def test_a_job_of_the_longest_name_keeps_every_object_apart() -> None:
+def test_job_of_the_longest_name_keeps_every_object_apart() -> None:
     deployment = a_deployment()
     job = replace(deployment.job, name="j" * 40)
 

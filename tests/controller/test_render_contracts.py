@@ -15,7 +15,7 @@ from tests.controller.deployments import APART, ROLLOUT, TRAINER, a_deployment, 
 from tests.controller.values import SETTINGS, a_group, a_plan
 
 
-def test_the_contract_says_who_does_what_and_where_the_others_are() -> None:
+def test_contract_says_who_does_what_and_where_the_others_are() -> None:
     maps = of_kind(children(a_deployment(plan=a_plan(trainers=2))), "ConfigMap")
 
     launch = from_json(maps[f"math-{ROLLOUT}"]["data"]["launch.json"])
@@ -49,7 +49,7 @@ def with_the_critic(*, is_first: bool) -> Plan:
 
 
 @pytest.mark.parametrize("is_first", [False, True], ids=["critic last", "critic first"])
-def test_every_contract_says_how_a_critic_apart_is_split_and_meets_where_its_policy_is(
+def test_contracts_describe_the_split_and_address_of_a_critic_apart(
     is_first: bool,
 ) -> None:
     plan = with_the_critic(is_first=is_first)
@@ -73,12 +73,12 @@ def test_every_contract_says_how_a_critic_apart_is_split_and_meets_where_its_pol
     }
 
 
-def test_a_critic_in_its_policys_processes_has_no_split_of_its_own() -> None:
+def test_critic_in_its_policys_processes_has_no_own_split() -> None:
     maps = of_kind(children(a_deployment()), "ConfigMap").values()
     assert {from_json(each["data"]["launch.json"]).critic_split for each in maps} == {None}
 
 
-def test_every_contract_says_what_inference_workers_are_asked_and_where_they_listen() -> None:
+def test_contracts_say_what_inference_workers_do_and_where_they_listen() -> None:
     apart, together = (
         [from_json(each["data"]["launch.json"]) for each in of_kind(made, "ConfigMap").values()]
         for made in (children(a_deployment(plan=APART)), children(a_deployment()))
@@ -94,7 +94,7 @@ def test_every_contract_says_what_inference_workers_are_asked_and_where_they_lis
     ]
 
 
-def test_every_pod_gets_the_endpoint_of_traces() -> None:
+def test_pods_get_the_endpoint_of_traces() -> None:
     traces = {"endpoint": "http://otel-collector.monitoring:4318", "sampleRatio": 0.1}
     deployment = a_deployment(runtime={"telemetry": {"traces": traces}})
 
@@ -107,7 +107,7 @@ def test_every_pod_gets_the_endpoint_of_traces() -> None:
         assert endpoints == {expected}
 
 
-def test_rollouts_added_later_are_not_held_back_by_the_number_at_the_start() -> None:
+def test_late_rollouts_are_not_limited_by_the_initial_number() -> None:
     algorithm = {"groupSize": 4, "globalBatchSize": 64, "maxStaleness": 2}
     maps = of_kind(children(a_deployment(algorithm=algorithm)), "ConfigMap")
 

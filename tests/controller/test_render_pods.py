@@ -39,14 +39,14 @@ def test_gpus_are_requested_by_those_who_have_some() -> None:
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in coordinator["env"]
 
 
-def test_every_pod_is_replaced_by_the_operator_alone() -> None:
+def test_pods_are_replaced_by_the_operator_alone() -> None:
     sets = of_kind(children(a_deployment()), "StatefulSet")
 
     assert {each["spec"]["updateStrategy"]["type"] for each in sets.values()} == {"OnDelete"}
     assert {each["spec"]["podManagementPolicy"] for each in sets.values()} == {"Parallel"}
 
 
-def test_a_pod_sees_the_certificate_of_its_own_role_only() -> None:
+def test_pod_sees_the_certificate_of_its_own_role_only() -> None:
     for name, role in (
         ("coordinator", "coordinator"),
         (TRAINER, "trainer"),
@@ -60,7 +60,7 @@ def test_a_pod_sees_the_certificate_of_its_own_role_only() -> None:
         assert secret["secretName"] == certificates(a_deployment()).secret
 
 
-def test_only_the_coordinator_gets_a_token_and_only_for_us() -> None:
+def test_coordinator_alone_gets_a_token_for_our_audience() -> None:
     deployment = a_deployment()
 
     for name in ("coordinator", TRAINER, ROLLOUT):
@@ -101,7 +101,7 @@ def test_checkpoints_go_to_the_claim_or_stay_with_the_trainer(
     assert found == {"name": "hetrl-checkpoints", **volume}
 
 
-def test_every_trainer_keeps_checkpoints_on_the_claim() -> None:
+def test_trainers_keep_checkpoints_on_the_claim() -> None:
     deployment = a_deployment(plan=a_plan(critics=("l4-6",)))
     for pods in deployment.sets:
         mounts = container_of(deployment, pods.name)["volumeMounts"]
@@ -109,7 +109,7 @@ def test_every_trainer_keeps_checkpoints_on_the_claim() -> None:
         assert is_mounted is (pods.role is Role.TRAINER)
 
 
-def test_an_inference_worker_listens_and_reads_the_model_and_nothing_else() -> None:
+def test_inference_worker_listens_and_reads_the_model_and_nothing_else() -> None:
     data = {"prompts": {"claim": {"name": "prompts", "path": "train.jsonl"}}}
     deployment = a_deployment(plan=APART, data=data)
     container = container_of(deployment, INFERENCE)
@@ -143,7 +143,7 @@ def test_an_inference_worker_listens_and_reads_the_model_and_nothing_else() -> N
     assert claims == ["data"]
 
 
-def test_the_users_additions_reach_every_pod_but_never_replace_ours() -> None:
+def test_users_additions_reach_every_pod_but_never_replace_ours() -> None:
     template = {
         "labels": {"team": "rl"},
         "env": [

@@ -25,7 +25,7 @@ def restarted_by(before: dict[str, Any], after: dict[str, Any]) -> set[Role]:
     return {role for role, found in first.items() if found != second.get(role)}
 
 
-def test_pods_that_an_earlier_release_started_are_not_restarted_by_this_one() -> None:
+def test_pods_of_an_earlier_release_are_not_restarted() -> None:
     assert restart_hashes(a_deployment()) == {
         Role.COORDINATOR: "a1bf7ef72ac2b0ec",
         Role.TRAINER: "3079aa7df6ad96f8",
@@ -79,7 +79,7 @@ def test_pods_are_restarted_for_what_concerns_them_and_nothing_else(
         pytest.param((), {Role.TRAINER}, id="none"),
     ],
 )
-def test_all_trainers_restart_for_another_split_of_the_critic(
+def test_trainers_restart_for_another_split_of_the_critic(
     critics: tuple[str, ...], restarted: set[Role]
 ) -> None:
     before, after = (
@@ -131,13 +131,13 @@ TWO_GPUS = a_group(
         pytest.param({"plan": a_plan()}, set(Role), id="trainers-score-instead"),
     ],
 )
-def test_inference_workers_are_restarted_for_what_concerns_them_and_nothing_else(
+def test_inference_workers_restart_only_for_what_concerns_them(
     changes: dict[str, Any], restarted: set[Role]
 ) -> None:
     assert restarted_by({"plan": APART}, {"plan": APART} | changes) == restarted
 
 
-def test_a_plan_with_inference_workers_has_certificates_of_its_own() -> None:
+def test_plan_with_inference_workers_has_certificates_of_its_own() -> None:
     assert identity(a_deployment(plan=APART)) != identity(a_deployment())
     assert identity(a_deployment(plan=a_plan(inference=("l4-1",)))) == identity(
         a_deployment(plan=APART)

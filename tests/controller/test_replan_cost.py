@@ -37,7 +37,7 @@ ELSEWHERE = moves(a_plan(), a_plan(rollouts=("l4-0", "l4-1")))
 TRAINER = moves(a_plan(), a_plan(machine="a100-7"))
 
 
-def test_a_rollout_more_stops_nothing_and_gains_from_when_it_generates() -> None:
+def test_rollout_more_stops_nothing_and_gains_from_when_it_generates() -> None:
     found = evaluate(STAY, another(rate=160), moves=MORE, inputs=inputs())
 
     change = START_SECONDS + 0.1
@@ -48,9 +48,7 @@ def test_a_rollout_more_stops_nothing_and_gains_from_when_it_generates() -> None
     assert found.outcome == ReplanOutcome.ADOPTED
 
 
-def test_a_rollout_that_moves_costs_its_share_while_it_starts_and_half_of_what_it_generates() -> (
-    None
-):
+def test_moving_rollout_costs_its_share_and_half_of_its_work() -> None:
     found = evaluate(STAY, another(rate=160), moves=ELSEWHERE, inputs=inputs())
 
     assert ELSEWHERE.stopped_share == 0.5
@@ -59,7 +57,7 @@ def test_a_rollout_that_moves_costs_its_share_while_it_starts_and_half_of_what_i
     assert found.cost_of_lost_work == pytest.approx(16 / 2)
 
 
-def test_a_trainer_that_moves_stops_everything_and_loses_half_a_step() -> None:
+def test_trainer_that_moves_stops_everything_and_loses_half_a_step() -> None:
     plan = another(rate=160, machine="a100-7")
     heavy = MemoryUse(weights_bytes=20 * 10**9, optimizer_bytes=40 * 10**9)
     plan = replace(plan, groups=(replace(plan.groups[0], memory=heavy), *plan.groups[1:]))
@@ -71,7 +69,7 @@ def test_a_trainer_that_moves_stops_everything_and_loses_half_a_step() -> None:
     assert found.cost_of_lost_work == pytest.approx(0.5 * 256)
 
 
-def test_without_durable_checkpoints_a_moving_trainer_loses_every_step() -> None:
+def test_moving_trainer_without_durable_checkpoints_loses_every_step() -> None:
     found = evaluate(
         STAY,
         another(rate=1280, machine="a100-7"),
@@ -83,7 +81,7 @@ def test_without_durable_checkpoints_a_moving_trainer_loses_every_step() -> None
     assert found.outcome == ReplanOutcome.TOO_DEAR
 
 
-def test_a_job_that_ends_soon_has_no_time_to_gain() -> None:
+def test_job_that_ends_soon_has_no_time_to_gain() -> None:
     found = evaluate(STAY, another(rate=1280), moves=MORE, inputs=inputs(steps_left=20))
 
     assert found.window_seconds == 0
@@ -98,7 +96,7 @@ def test_a_job_that_ends_soon_has_no_time_to_gain() -> None:
         pytest.param(120, 0, ReplanOutcome.TOO_LITTLE, id="slower"),
     ],
 )
-def test_a_gain_must_be_large_enough(rate: float, percent: float, outcome: str) -> None:
+def test_gain_must_be_large_enough(rate: float, percent: float, outcome: str) -> None:
     replan = Replan(min_improvement_percent=float(percent))
 
     found = evaluate(STAY, another(rate=rate), moves=MORE, inputs=inputs(replan=replan))
@@ -151,7 +149,7 @@ def test_outcome_compares_gain_with_cost_and_least_improvement(
     assert found.outcome == outcome
 
 
-def test_where_the_rate_stays_dollars_count() -> None:
+def test_dollars_count_where_the_rate_stays() -> None:
     found = evaluate(STAY, another(dollars=2.5), moves=ELSEWHERE, inputs=inputs())
 
     change = START_SECONDS + 0.1
@@ -170,7 +168,7 @@ def test_where_the_rate_stays_dollars_count() -> None:
         pytest.param(150, 160, Unit.SAMPLES, id="the-fleet-has-become-too-slow"),
     ],
 )
-def test_a_job_that_wants_a_rate_counts_dollars_once_it_has_it(
+def test_job_that_wants_a_rate_counts_dollars_once_reached(
     required: float, rate: float, unit: Unit
 ) -> None:
     found = evaluate(
@@ -221,7 +219,7 @@ def test_plans_that_differ_in_nothing_move_nothing() -> None:
         pytest.param(a_plan(trainers=2), 2, 1, True, id="two-trainers"),
     ],
 )
-def test_the_pods_that_move_are_counted(
+def test_pods_that_move_are_counted(
     new: Plan, started: int, stopped: int, *, moves_trainer: bool
 ) -> None:
     found: Moves = moves(a_plan(), new)

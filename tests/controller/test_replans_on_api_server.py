@@ -92,7 +92,7 @@ def last_replan(space: Namespace) -> dict[str, Any]:
         pytest.param("taint", "example.com/drain=:NoExecute", id="whatever-evicts"),
     ],
 )
-def test_a_machine_about_to_go_is_left_at_once(
+def test_machine_about_to_go_is_left_at_once(
     space: Namespace, operator: OperatorProcess, verb: str, mark: str
 ) -> None:
     before = start(space, resources=APART, rollout={"replicas": 2}, training=LONG)
@@ -111,7 +111,7 @@ def test_a_machine_about_to_go_is_left_at_once(
     assert last_replan(space)["outcome"] == ReplanOutcome.ADOPTED
 
 
-def test_a_trainers_lost_node_moves_the_trainer_and_leaves_the_rollouts(space: Namespace) -> None:
+def test_trainers_lost_node_moves_the_trainer_and_leaves_the_rollouts(space: Namespace) -> None:
     before = start(
         space,
         resources=APART,
@@ -161,7 +161,7 @@ def test_pods_on_a_cordoned_machine_run_on(space: Namespace) -> None:
         pytest.param(61, ReplanOutcome.TOO_DEAR, "it does not pay", id="minute"),
     ],
 )
-def test_a_cheaper_pool_is_moved_to_only_when_it_pays(
+def test_cheaper_pool_is_moved_to_only_when_it_pays(
     space: Namespace, operator: OperatorProcess, window_seconds: int, outcome: str, verdict: str
 ) -> None:
     counted = replans(operator, ReplanReason.FLEET_CHANGED, outcome)
@@ -200,7 +200,7 @@ def test_a_cheaper_pool_is_moved_to_only_when_it_pays(
         assert uids(space) == before
 
 
-def test_a_price_that_changes_is_a_change_of_the_fleet(space: Namespace) -> None:
+def test_price_that_changes_is_a_change_of_the_fleet(space: Namespace) -> None:
     start(
         space,
         training=LONG,
@@ -228,7 +228,7 @@ def test_a_price_that_changes_is_a_change_of_the_fleet(space: Namespace) -> None
     assert "gains $" in tells(space, EventReason.REPLANNED)
 
 
-def test_nodes_that_come_and_go_are_answered_once_in_a_cooldown(space: Namespace) -> None:
+def test_flapping_nodes_are_answered_once_in_a_cooldown(space: Namespace) -> None:
     cooldown = 2 * SETTLE_SECONDS
     before = start(
         space,

@@ -14,7 +14,7 @@ from tests.controller.values import a_plan
 CAPACITY = {"a100-0": 8, "a100-1": 8, "l4-0": 8, "l4-1": 4}
 
 
-def test_a_plan_that_does_not_fit_any_more_is_refused_in_words() -> None:
+def test_plan_that_no_longer_fits_is_refused_with_reason() -> None:
     reservations = Reservations()
     assert reservations.reserve("first", a_plan(trainers=6), CAPACITY) == ""
 
@@ -24,7 +24,7 @@ def test_a_plan_that_does_not_fit_any_more_is_refused_in_words() -> None:
     assert not reservations.holds("second")
 
 
-def test_a_released_plan_makes_room() -> None:
+def test_released_plan_makes_room() -> None:
     reservations = Reservations()
     reservations.reserve("first", a_plan(trainers=8), CAPACITY)
 
@@ -34,13 +34,13 @@ def test_a_released_plan_makes_room() -> None:
     assert not reservations.release("first")
 
 
-def test_a_plan_on_a_machine_that_is_gone_is_refused() -> None:
+def test_plan_on_a_machine_that_is_gone_is_refused() -> None:
     assert "a100-9 has 0 free GPUs" in Reservations().conflict(
         "job", a_plan(machine="a100-9"), CAPACITY
     )
 
 
-def test_what_others_hold_is_taken_out_of_the_fleet() -> None:
+def test_gpus_held_by_others_are_taken_out_of_the_fleet() -> None:
     fleet = a_fleet(a100_80=16)
 
     free = without(fleet, Counter({"a100-80gb-0": 8, "a100-80gb-1": 3}))
@@ -99,7 +99,7 @@ def _plans() -> st.SearchStrategy[Plan]:
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), _plans()), max_size=30))
 @pytest.mark.slow
-def test_no_sequence_of_jobs_promises_a_gpu_twice(steps: list[tuple[str, bool, Plan]]) -> None:
+def test_job_sequences_promise_no_gpu_twice(steps: list[tuple[str, bool, Plan]]) -> None:
     reservations, held = Reservations(), dict[str, Plan]()
 
     for uid, stays, plan in steps:

@@ -39,7 +39,7 @@ def test_pods_are_given_the_authority_of_our_endpoint(tmp_path: Path) -> None:
         pytest.param({"HETRL_PROGRESS_URL": "http://x"}, "HETRL_PROGRESS_URL", id="not-https"),
     ],
 )
-def test_a_wrong_variable_is_named(changes: dict[str, str], said: str) -> None:
+def test_wrong_variable_is_named(changes: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         from_environment({**IMAGES, **changes})
 

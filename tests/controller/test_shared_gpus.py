@@ -85,7 +85,7 @@ def counts(cluster: ClusterModel) -> str | None:
         ),
     ],
 )
-def test_a_pod_has_a_port_for_each_of_its_programs(
+def test_pod_has_a_port_for_each_of_its_programs(
     plan: Plan, name: str, wanted: dict[str, int]
 ) -> None:
     container = container_of(a_deployment(plan=plan), name)
@@ -99,7 +99,7 @@ def test_a_pod_has_a_port_for_each_of_its_programs(
     )
 
 
-def test_a_trainer_that_generates_runs_in_the_rollouts_image() -> None:
+def test_trainer_that_generates_runs_in_the_rollouts_image() -> None:
     images = {"trainer": "registry/trainer:1", "rollout": "registry/rollout:1"}
     deployment = a_deployment(plan=together(), runtime={"images": images})
 
@@ -113,7 +113,7 @@ def test_a_trainer_that_generates_runs_in_the_rollouts_image() -> None:
     assert pod_of(deployment, TRAINER)["spec"]["terminationGracePeriodSeconds"] == 180
 
 
-def test_every_contract_counts_rollouts_wherever_they_are() -> None:
+def test_contracts_count_rollouts_wherever_they_are() -> None:
     contract = contracts(together(concurrency=24))
 
     assert {each.num_rollout_pods for each in contract.values()} == {1}
@@ -133,7 +133,7 @@ def test_trainers_that_generate_are_restarted_for_another_concurrency() -> None:
     assert found[0] != found[1]
 
 
-def test_a_job_without_rollouts_of_their_own_runs_and_says_that_they_are_ready() -> None:
+def test_job_with_all_rollouts_in_trainers_reports_them_ready() -> None:
     cluster = a_cluster(a_job(), together())
     cluster.settle()
     assert len(uids(cluster, Role.TRAINER)) == 1
@@ -148,7 +148,7 @@ def test_a_job_without_rollouts_of_their_own_runs_and_says_that_they_are_ready()
     assert counts(cluster) == "1/1 in trainers"
 
 
-def test_who_stops_to_generate_on_the_trainers_gpus_moves_the_trainer() -> None:
+def test_rollout_change_on_the_trainers_gpus_moves_the_trainer() -> None:
     found = moves(a_plan(), together())
 
     assert found.moves_trainer

@@ -28,7 +28,7 @@ def test_shutdown_that_hangs_exits_the_process() -> None:
     assert asyncio.run(run(ends_in_time=False)) == ["given up"]
 
 
-def test_an_end_in_time_is_left_alone() -> None:
+def test_end_in_time_is_left_alone() -> None:
     assert asyncio.run(run(ends_in_time=True)) == []
 
 

@@ -29,7 +29,7 @@ from tests.controller.operator_process import Namespace, OperatorProcess, a_job,
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
-def test_a_job_says_what_holds_from_its_plan_to_its_end(
+def test_job_says_what_holds_from_its_plan_to_its_end(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     start(space)
@@ -73,7 +73,7 @@ def test_a_job_says_what_holds_from_its_plan_to_its_end(
         assert len(events(space, each)) == 1, each
 
 
-def test_a_job_with_durable_checkpoints_is_as_planned(space: Namespace) -> None:
+def test_job_with_durable_checkpoints_is_as_planned(space: Namespace) -> None:
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -104,7 +104,7 @@ def test_a_job_with_durable_checkpoints_is_as_planned(space: Namespace) -> None:
     space.wait_for_reason("Degraded", Reason.AS_PLANNED)
 
 
-def test_a_job_without_steps_stalls_and_nothing_else_happens(space: Namespace) -> None:
+def test_job_without_steps_stalls_and_nothing_else_happens(space: Namespace) -> None:
     before = start(space, progressDeadlineSeconds=2)
 
     stalled = space.wait_for_reason("Progressing", Reason.STALLED)
@@ -124,7 +124,7 @@ def test_a_job_without_steps_stalls_and_nothing_else_happens(space: Namespace) -
         pytest.param("ContainerCreating", Reason.STARTING, id="starting"),
     ],
 )
-def test_a_trainer_that_is_not_ready_says_why(space: Namespace, waiting: str, reason: str) -> None:
+def test_trainer_that_is_not_ready_says_why(space: Namespace, waiting: str, reason: str) -> None:
     start(space)
 
     not_ready(space, pod_of(space, "trainer"), waiting)
@@ -134,7 +134,7 @@ def test_a_trainer_that_is_not_ready_says_why(space: Namespace, waiting: str, re
     assert space.phase() == "Restarting"
 
 
-def test_enough_rollouts_are_ready_though_not_all(space: Namespace) -> None:
+def test_rollouts_can_be_enough_though_not_all_are_ready(space: Namespace) -> None:
     start(space, rollout={"replicas": 2})
 
     not_ready(space, pod_of(space, "rollout"), "ContainerCreating")
@@ -145,7 +145,7 @@ def test_enough_rollouts_are_ready_though_not_all(space: Namespace) -> None:
     assert (sets["rollout"]["replicas"], sets["rollout"]["readyReplicas"]) == (2, 1)
 
 
-def test_a_rollout_that_no_node_takes_says_so(space: Namespace) -> None:
+def test_rollout_that_no_node_takes_is_reported(space: Namespace) -> None:
     template = {"resources": {"rollout": {"memory": "9000Gi"}}}
     space.apply(a_job(runtime={"engine": "transformers", "podTemplate": template}))
 
@@ -155,7 +155,7 @@ def test_a_rollout_that_no_node_takes_says_so(space: Namespace) -> None:
     assert space.condition("Running")["reason"] == Reason.STARTING
 
 
-def test_what_passes_within_moments_is_written_too(space: Namespace) -> None:
+def test_short_lived_states_are_written_too(space: Namespace) -> None:
     with watching(space) as seen:
         start(space)
 
@@ -165,7 +165,7 @@ def test_what_passes_within_moments_is_written_too(space: Namespace) -> None:
         )
 
 
-def test_what_cannot_be_worked_on_is_announced(space: Namespace) -> None:
+def test_unsupported_job_is_announced(space: Namespace) -> None:
     space.apply(a_job(model={"source": {"hub": "Qwen/Qwen3-0.6B"}}))
 
     assert "spec.model.architecture is required" in tells(space, EventReason.INVALID_SPEC)

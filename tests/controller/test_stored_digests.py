@@ -81,7 +81,7 @@ def test_planning_key_is_that_of_release_0_2_0(spec: dict[str, object], key: str
     assert planning_key(parsed_of(a_job(**spec))) == key
 
 
-def test_restart_hash_of_a_split_trainer_is_that_of_release_0_2_0() -> None:
+def test_restart_hash_of_split_trainers_matches_release_0_2_0() -> None:
     plan = a_plan(trainers=2, critics=("l4-6", "l4-7"))
     mode = TrainingMode(recompute=Recompute.NONE, sharding=Sharding.OPTIMIZER)
     trained = replace(plan.groups[0], training_mode=mode)

@@ -5,7 +5,7 @@ from hetrl_operator.model.parse import job_seen, key_of_job
 from tests.controller.values import a_job_object
 
 
-def test_what_tells_an_object_apart_is_left_and_what_was_read_of_it_stands() -> None:
+def test_identity_of_a_stripped_object_and_parsed_values_remain() -> None:
     held = a_job_object()
     held["metadata"]["managedFields"] = [{"manager": "kubectl"}]
     held["status"] = {"conditions": []}

@@ -59,7 +59,7 @@ def test_final_report_is_the_verdict(report: ProgressSeen, expected: Verdict | N
         ),
     ],
 )
-def test_process_that_gives_up_ends_the_job_with_its_last_words(
+def test_process_that_gives_up_ends_the_job_with_reason(
     words: str, reason: str, message: str
 ) -> None:
     pods = (COORDINATOR, ended(TRAINER, TERMINAL_EXIT_CODE, words), *ROLLOUTS)

@@ -25,7 +25,7 @@ async def take(queue: WorkQueue[str]) -> str:
         return await queue.get()
 
 
-async def test_a_key_waits_once_however_often_it_is_added(queue: WorkQueue[str]) -> None:
+async def test_key_waits_once_however_often_it_is_added(queue: WorkQueue[str]) -> None:
     for _ in range(5):
         queue.add("a")
 
@@ -33,7 +33,7 @@ async def test_a_key_waits_once_however_often_it_is_added(queue: WorkQueue[str])
     assert len(queue) == 0
 
 
-async def test_a_key_added_while_it_is_worked_on_runs_once_more(queue: WorkQueue[str]) -> None:
+async def test_key_added_while_it_is_worked_on_runs_once_more(queue: WorkQueue[str]) -> None:
     queue.add("a")
     key = await take(queue)
     queue.add("a")
@@ -47,7 +47,7 @@ async def test_a_key_added_while_it_is_worked_on_runs_once_more(queue: WorkQueue
     assert len(queue) == 0
 
 
-async def test_a_worker_waits_until_there_is_work(queue: WorkQueue[str]) -> None:
+async def test_worker_waits_until_there_is_work(queue: WorkQueue[str]) -> None:
     waiting = asyncio.create_task(take(queue))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -57,7 +57,7 @@ async def test_a_worker_waits_until_there_is_work(queue: WorkQueue[str]) -> None
     assert await waiting == "a"
 
 
-async def test_of_several_delays_the_earliest_counts(queue: WorkQueue[str]) -> None:
+async def test_earliest_of_several_delays_counts(queue: WorkQueue[str]) -> None:
     queue.add_after("a", 3600)
     queue.add_after("a", 0.01)
     queue.add_after("a", 7200)
@@ -73,13 +73,13 @@ async def test_failures_wait_longer_each_time_until_one_goes_well(queue: WorkQue
     assert queue.retry("a") == 0.01
 
 
-async def test_the_wait_of_a_failing_key_has_a_limit(queue: WorkQueue[str]) -> None:
+async def test_wait_of_a_failing_key_has_a_limit(queue: WorkQueue[str]) -> None:
     delays = [queue.retry("a") for _ in range(60)]
 
     assert delays[-1] == queue.max_backoff_seconds
 
 
-async def test_a_dropped_key_does_not_come_back(queue: WorkQueue[str]) -> None:
+async def test_dropped_key_does_not_come_back(queue: WorkQueue[str]) -> None:
     queue.add_after("a", 0.01)
 
     queue.drop("a")

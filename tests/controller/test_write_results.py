@@ -84,19 +84,19 @@ def text_of(message: str) -> str:
         ),
     ],
 )
-def test_an_answer_is_done_passes_or_is_for_somebody_to_mend(
+def test_response_is_final_transient_or_for_the_user_to_fix(
     answer: Reply, outcome: Outcome
 ) -> None:
     assert outcome_of(answer, kind="Service a") == outcome
 
 
-def test_what_was_written_is_returned_as_the_server_has_it() -> None:
+def test_written_object_is_returned_as_the_server_has_it() -> None:
     written = {"metadata": {"uid": "1"}}
 
     assert outcome_of(Reply(status=201, body=written), kind="Service a") == Done(object=written)
 
 
-def test_what_cannot_be_read_because_it_is_not_there_is_for_somebody_to_make() -> None:
+def test_missing_object_is_left_for_the_user_to_create() -> None:
     refused = Refused(reason=Reason.APPLY_FAILED, message="PriorityClass high does not exist")
 
     assert outcome_of_reading(reply(404), kind="PriorityClass high") == refused

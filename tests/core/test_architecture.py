@@ -37,16 +37,16 @@ def test_parameters_agree_with_the_published_count(name: str) -> None:
     assert ARCHITECTURES[name].num_parameters / 1e9 == pytest.approx(PUBLISHED[name], abs=6e-4)
 
 
-def test_a_published_config_gives_the_same_dimensions() -> None:
+def test_published_config_gives_the_same_dimensions() -> None:
     assert from_hugging_face(QWEN3_8B) == ARCHITECTURES["Qwen3-8B"]
 
 
-def test_keys_and_values_of_one_token_are_counted_over_all_layers() -> None:
+def test_keys_and_values_of_a_token_count_every_layer() -> None:
     # 36 layers, 8 heads of 128, keys and values, two bytes each.
     assert ARCHITECTURES["Qwen3-8B"].kv_bytes_per_token() == 36 * 8 * 128 * 2 * 2
 
 
-def test_a_config_without_key_value_heads_means_one_for_each_query_head() -> None:
+def test_config_without_key_value_heads_means_one_per_query_head() -> None:
     config = {key: value for key, value in QWEN3_8B.items() if key != "num_key_value_heads"}
     assert from_hugging_face(config).num_kv_heads == 32
 
@@ -76,20 +76,18 @@ def test_a_config_without_key_value_heads_means_one_for_each_query_head() -> Non
         ),
     ],
 )
-def test_a_config_that_is_no_such_model_is_refused(
-    changes: dict[str, object], message: str
-) -> None:
+def test_config_that_is_no_such_model_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_hugging_face(QWEN3_8B | changes)
 
 
 @pytest.mark.parametrize("config", [[QWEN3_8B], "qwen3", None], ids=["list", "text", "nothing"])
-def test_a_config_that_is_no_mapping_is_refused(config: object) -> None:
+def test_config_that_is_no_mapping_is_refused(config: object) -> None:
     with pytest.raises(ValueError, match=r"config\.json must be a mapping, got"):
         from_hugging_face(config)
 
 
-def test_every_dimension_must_be_positive() -> None:
+def test_dimensions_must_be_positive() -> None:
     dimensions: dict[str, Any] = {
         "hidden_size": 64,
         "num_layers": 2,

@@ -76,7 +76,7 @@ def test_training_in_any_split_and_tensor_parallel_generation_can_run(
         ),
     ],
 )
-def test_what_the_runtime_cannot_do_is_said(plan: Plan, reason: str) -> None:
+def test_obstacles_of_the_runtime_are_named(plan: Plan, reason: str) -> None:
     (found,) = obstacles(plan, a_job())
     assert re.search(reason, found)
 
@@ -86,7 +86,7 @@ def named(listed: frozenset[groupings.TaskGroup]) -> str:
 
 
 @pytest.mark.parametrize("listed", groupings.GROUPINGS, ids=named)
-def test_every_listed_grouping_can_run(listed: frozenset[groupings.TaskGroup]) -> None:
+def test_listed_groupings_can_run(listed: frozenset[groupings.TaskGroup]) -> None:
     has_critic = any(Task.CRITIC_TRAINING in tasks for tasks in listed)
     kind = AlgorithmType.PPO if has_critic else AlgorithmType.GRPO
     plan = a_plan(
@@ -101,14 +101,14 @@ def test_every_listed_grouping_can_run(listed: frozenset[groupings.TaskGroup]) -
 
 
 @pytest.mark.parametrize("is_jobs", [False, True])
-def test_a_reward_model_is_the_jobs_and_the_plans_or_neithers(is_jobs: bool) -> None:
+def test_reward_model_is_the_jobs_and_the_plans_or_neithers(is_jobs: bool) -> None:
     judges = () if is_jobs else (a_group(Task.REWARD_INFERENCE, "d"),)
     job = a_job(has_reward_model=is_jobs)
     (found,) = obstacles(a_plan(TRAINS, GENERATES, *judges), job)
     assert "reward model, unlike the plan" in found
 
 
-def test_a_reference_in_two_places_is_refused() -> None:
+def test_reference_in_two_places_is_refused() -> None:
     twice = replace(TRAINS, tasks=(Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE))
     (found,) = obstacles(a_plan(twice, GENERATES, a_group(Task.REFERENCE_INFERENCE, "d")), a_job())
     assert "ReferenceInference is done together with other tasks here" in found
@@ -140,7 +140,7 @@ SIX = tuple(Task)
         ),
     ],
 )
-def test_a_critic_apart_may_be_cut_unlike_its_policy_but_alike_everywhere(
+def test_critic_apart_may_be_split_unlike_its_policy_but_uniformly(
     critic: tuple[ReplicaGroup, ...], reason: str
 ) -> None:
     job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
@@ -152,7 +152,7 @@ def test_a_critic_apart_may_be_cut_unlike_its_policy_but_alike_everywhere(
 
 
 @pytest.mark.parametrize("task", CRITIC)
-def test_a_critic_is_asked_where_it_is_trained(task: Task) -> None:
+def test_critic_is_asked_where_it_is_trained(task: Task) -> None:
     other = next(each for each in CRITIC if each is not task)
     trains = replace(TRAINS, tasks=(Task.ACTOR_TRAINING, other))
     job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
@@ -163,7 +163,7 @@ def test_a_critic_is_asked_where_it_is_trained(task: Task) -> None:
 
 
 @pytest.mark.parametrize("tasks", [SIX, tuple(each for each in SIX if each not in CRITIC)])
-def test_what_is_not_listed_is_refused(tasks: tuple[Task, ...]) -> None:
+def test_unlisted_grouping_is_refused(tasks: tuple[Task, ...]) -> None:
     kind = AlgorithmType.PPO if Task.CRITIC_TRAINING in tasks else AlgorithmType.GRPO
     job = a_job(algorithm=AlgorithmSpec(type=kind), has_reward_model=True)
     for groups in groupings.partitions(tasks):
@@ -203,7 +203,7 @@ def test_ppo_without_a_critic_is_refused() -> None:
         pytest.param(Task.REFERENCE_INFERENCE, 1, 2, VLLM, "pipeline stages", id="a reference, pp"),
     ],
 )
-def test_a_split_runs_or_the_plan_says_why_not(
+def test_split_runs_or_the_plan_says_why_not(
     task: Task, tensor: int, stages: int, engine: Engine, reason: str
 ) -> None:
     split = Parallelism(tensor=tensor, stage_layers=(4,) * stages)

@@ -29,12 +29,12 @@ from hetrl_core.fleet.catalogue import CATALOGUE, NotEligible, catalogued, kind_
         ("Tesla-V100-SXM3-32GB", "V100-32GB"),
     ],
 )
-def test_a_node_label_names_a_kind(product: str, name: str) -> None:
+def test_node_label_names_a_kind(product: str, name: str) -> None:
     assert kind_of_product(product) == catalogued(name)
 
 
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
-def test_every_name_of_the_catalogue_can_stand_in_a_label(kind: object) -> None:
+def test_catalogue_names_can_stand_in_a_label(kind: object) -> None:
     assert kind_of_product(kind.name) == kind  # type: ignore[attr-defined]
 
 
@@ -48,7 +48,7 @@ def test_every_name_of_the_catalogue_can_stand_in_a_label(kind: object) -> None:
         pytest.param("NVIDIA-L40SX", "not in the catalogue", id="longer name"),
     ],
 )
-def test_what_is_no_whole_known_gpu_is_refused_with_the_reason(product: str, reason: str) -> None:
+def test_product_that_is_no_whole_known_gpu_is_refused(product: str, reason: str) -> None:
     refused = kind_of_product(product)
     assert isinstance(refused, NotEligible)
     assert reason in refused.reason
@@ -65,7 +65,7 @@ def test_peaks_are_dense() -> None:
     assert {name: peaks[name] for name in dense} == dense
 
 
-def test_the_two_a100s_differ_in_bandwidth() -> None:
+def test_two_a100s_differ_in_bandwidth() -> None:
     small, large = catalogued("A100-40GB"), catalogued("A100-80GB")
     assert small
     assert large

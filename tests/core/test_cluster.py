@@ -27,19 +27,19 @@ def test_gpus_of_all_kinds_are_counted() -> None:
     assert a_fleet(a100=24, l40s=24, l4=16).num_gpus == 64
 
 
-def test_a_link_works_both_ways() -> None:
+def test_link_works_both_ways() -> None:
     link = a_link("eu", "us")
     fleet = a_fleet(l4=8, links=(link,))
     assert fleet.link("eu", "us") == fleet.link("us", "eu") == link
 
 
-def test_the_way_back_may_differ() -> None:
+def test_way_back_may_differ() -> None:
     there, back = a_link("eu", "us"), a_link("us", "eu", bytes_per_second=2e9)
     fleet = a_fleet(l4=8, links=(there, back))
     assert (fleet.link("eu", "us"), fleet.link("us", "eu")) == (there, back)
 
 
-def test_what_nobody_described_has_a_default() -> None:
+def test_undescribed_link_has_a_default() -> None:
     fleet = a_fleet(l4=8)
     assert fleet.link("eu", "eu") == DEFAULT_WITHIN_REGION
     assert fleet.link("eu", "us") == DEFAULT_ACROSS_REGIONS
@@ -52,14 +52,14 @@ def test_regions_without_a_link_are_named() -> None:
     assert fleets[0].unlinked_regions == ()
 
 
-def test_a_kind_is_found_by_name() -> None:
+def test_kind_is_found_by_name() -> None:
     fleet = a_fleet(l4=8)
     assert fleet.kind("L4") == a_kind("L4")
     with pytest.raises(KeyError):
         fleet.kind("L40")
 
 
-def test_a_machine_of_an_unknown_kind_is_refused() -> None:
+def test_machine_of_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="machine a: unknown GPU kind 'L40'"):
         ClusterSnapshot(
             gpu_kinds=(a_kind("L4"),),
@@ -73,7 +73,7 @@ def test_two_machines_of_one_name_are_refused() -> None:
         ClusterSnapshot(gpu_kinds=(a_kind("L4"),), machines=(machine, machine))
 
 
-def test_a_machine_without_gpus_is_refused() -> None:
+def test_machine_without_gpus_is_refused() -> None:
     with pytest.raises(ValueError, match="machine a: num_gpus must be >= 1, got 0"):
         Machine(name="a", gpu_kind="L4", num_gpus=0)
 

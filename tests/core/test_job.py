@@ -210,7 +210,7 @@ pool = partial(PoolSpec, name="edge")
         ),
     ],
 )
-def test_what_no_job_can_mean_is_refused_in_words(
+def test_meaningless_job_is_refused_with_reason(
     make: Callable[..., object], fields: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):

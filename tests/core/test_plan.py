@@ -75,13 +75,13 @@ def test_memory_is_the_sum_of_its_parts() -> None:
         pytest.param(1, (3, 0), "each pipeline stage needs a layer", id="empty stage"),
     ],
 )
-def test_a_split_without_parts_is_refused(
+def test_split_without_parts_is_refused(
     tensor: int, stage_layers: tuple[int, ...], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Parallelism(tensor=tensor, stage_layers=stage_layers)
 
 
-def test_an_infeasible_outcome_says_why() -> None:
+def test_infeasible_outcome_says_why() -> None:
     with pytest.raises(ValueError, match="at least one reason"):
         Infeasible(reasons=())

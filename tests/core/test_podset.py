@@ -19,7 +19,7 @@ from tests.builders import a_fleet, a_job
 from tests.core.test_plan import PREDICTION, a_group
 
 
-def test_the_coordinator_comes_first_and_takes_no_gpu() -> None:
+def test_coordinator_comes_first_and_takes_no_gpu() -> None:
     (coordinator, *_) = pod_sets(
         Plan(
             strategy=Strategy.AUTO,
@@ -42,7 +42,7 @@ def test_replicas_are_numbered_on_through_all_sets_of_a_task() -> None:
     assert [[rank.replica for rank in pods.ranks] for pods in sets[1:]] == [[0, 1], [2], [0, 1]]
 
 
-def test_a_reference_on_gpus_of_its_own_is_a_pod_set_that_rollouts_ask() -> None:
+def test_reference_on_own_gpus_is_an_inference_pod_set() -> None:
     trains = replace(
         a_group(Task.ACTOR_TRAINING, "a"), tasks=(Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE)
     )
@@ -63,7 +63,7 @@ def test_a_reference_on_gpus_of_its_own_is_a_pod_set_that_rollouts_ask() -> None
     assert inference_tasks(sets[together]) == ()
 
 
-def test_a_critic_on_gpus_of_its_own_is_a_trainer_whose_replicas_are_counted_apart() -> None:
+def test_critic_on_own_gpus_is_a_trainer_with_own_replicas() -> None:
     critic = replace(
         a_group(Task.CRITIC_TRAINING, "c", "d"),
         tasks=(Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING),
@@ -91,7 +91,7 @@ def test_ranks_count_stages_first_and_tensor_ranks_inside_them() -> None:
     assert found == [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)]
 
 
-def test_a_replica_over_two_kinds_is_a_pod_set_of_each() -> None:
+def test_replica_over_two_kinds_is_a_pod_set_of_each() -> None:
     group = replace(
         a_group(Task.ACTOR_TRAINING, "a", "b", tensor=2, stages=2),
         stage_sites=(("A100", "us"), ("L4", "eu")),
@@ -117,7 +117,7 @@ def test_a_replica_over_two_kinds_is_a_pod_set_of_each() -> None:
 
 
 @pytest.mark.slow
-def test_every_gpu_of_a_made_plan_has_one_rank() -> None:
+def test_gpus_of_a_generated_plan_have_one_rank_each() -> None:
     made = plan(a_fleet(a100=24, l40s=24, l4=16), a_job("Qwen3-14B"), evaluations=0)
     assert isinstance(made, Plan)
     sets = pod_sets(made)
@@ -133,7 +133,7 @@ def test_names_become_dns_labels() -> None:
     assert slug(" eu_West 1. ") == "eu-west-1"
 
 
-def test_weights_cross_regions_only_to_rollouts_that_are_not_where_the_first_trainer_is() -> None:
+def test_weights_cross_regions_only_away_from_the_first_trainer() -> None:
     sets = [
         PodSet(
             name=f"{role}-{region}",
@@ -158,7 +158,7 @@ def test_weights_cross_regions_only_to_rollouts_that_are_not_where_the_first_tra
     assert [each.name for each in sets if weights_cross_regions(each, sets)] == ["rollout-eu"]
 
 
-def test_a_pod_has_a_program_for_each_kind_of_work_that_its_gpus_do() -> None:
+def test_pod_has_a_program_for_each_kind_of_work() -> None:
     shared = {
         (Task.ACTOR_GENERATION, Task.ACTOR_TRAINING): (Role.TRAINER, Role.ROLLOUT),
         # What trains says itself what the reference thinks; rewards are due before.

@@ -83,7 +83,7 @@ def test_capacity_ends_where_skyrls_bound_does(eta: int, step: int) -> None:
     [(1, 0, 0), (9, 8, 0), (10, 8, 1), (20, 1, 18)],
     ids=["the first step", "still the base model", "one version later", "one step behind"],
 )
-def test_the_oldest_version_of_use_is_prime_rls(step: int, eta: int, oldest: int) -> None:
+def test_oldest_version_of_use_is_prime_rls(step: int, eta: int, oldest: int) -> None:
     # prime-rl keeps what was dispatched at version (step - 1) - S or later.
     bound, version = StalenessBound(max_staleness=eta), step - 1
     nothing_buffered = Ledger(version=version, accepted=version * 16, running=0)
@@ -106,7 +106,7 @@ def test_the_oldest_version_of_use_is_prime_rls(step: int, eta: int, oldest: int
     accepted=counts,
     running=counts,
 )
-def test_what_is_leased_is_not_too_old_for_the_batch_that_it_belongs_to(
+def test_leased_trajectory_is_not_too_old_for_its_batch(
     eta: int, worker_version: int, behind: int, accepted: int, running: int
 ) -> None:
     bound, version = StalenessBound(max_staleness=eta), worker_version + behind
@@ -147,33 +147,33 @@ def test_capacity_fits_the_batches_that_may_use_a_workers_weights(
     )
 
 
-def test_an_interrupted_trajectory_is_as_old_as_its_oldest_token() -> None:
+def test_interrupted_trajectory_is_as_old_as_its_oldest_token() -> None:
     assert staleness([3, 3, 4, 5], version=5) == 2
 
 
-def test_one_step_too_old_is_refused() -> None:
+def test_trajectory_one_step_too_old_is_refused() -> None:
     # NeMo-RL's case: of age 1, version 10 is usable at 10 and 11, not at 12.
     bound = StalenessBound(max_staleness=1)
 
     assert [bound.admits(staleness([10], version=at)) for at in (10, 11, 12)] == [True, True, False]
 
 
-def test_a_token_from_the_future_is_an_error() -> None:
+def test_token_from_the_future_is_an_error() -> None:
     with pytest.raises(ValueError, match="sampled by version 6, after version 5"):
         staleness([4, 6], version=5)
 
 
-def test_no_tokens_have_no_staleness() -> None:
+def test_empty_trajectory_has_no_staleness() -> None:
     with pytest.raises(ValueError, match="no staleness"):
         staleness([], version=5)
 
 
-def test_a_bound_below_zero_is_refused_with_its_value() -> None:
+def test_bound_below_zero_is_refused_with_its_value() -> None:
     with pytest.raises(ValueError, match="maxStaleness must be >= 0, got -1"):
         StalenessBound(max_staleness=-1)
 
 
 @pytest.mark.parametrize("name", ["version", "accepted", "running"])
-def test_a_count_below_zero_is_refused_with_its_name(name: str) -> None:
+def test_count_below_zero_is_refused_with_its_name(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be >= 0, got -1"):
         Ledger(**{"version": 0, "accepted": 0, "running": 0, name: -1})

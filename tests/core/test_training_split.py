@@ -40,7 +40,7 @@ def test_shares_are_in_the_order_of_the_rank_table() -> None:
     assert len(trained) == found.num_ranks == 12
 
 
-def test_one_stage_goes_without_a_number_of_layers() -> None:
+def test_single_stage_needs_no_number_of_layers() -> None:
     plan = a_plan(a_group(Task.ACTOR_TRAINING, "a"))
     assert training_split(plan) == UNDIVIDED
 
@@ -48,7 +48,7 @@ def test_one_stage_goes_without_a_number_of_layers() -> None:
 CRITIC = (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING)
 
 
-def test_a_critic_on_gpus_of_its_own_has_a_split_of_its_own() -> None:
+def test_critic_on_own_gpus_has_its_own_split() -> None:
     critic = replace(
         shared(a_group(Task.CRITIC_TRAINING, "b", "c", tensor=2), 0.75, 0.25), tasks=CRITIC
     )
@@ -60,7 +60,7 @@ def test_a_critic_on_gpus_of_its_own_has_a_split_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("tasks", [(), CRITIC], ids=["no critic", "in its policy's processes"])
-def test_a_critic_that_is_not_apart_has_no_split(tasks: tuple[Task, ...]) -> None:
+def test_critic_that_is_not_apart_has_no_split(tasks: tuple[Task, ...]) -> None:
     policy = replace(a_group(Task.ACTOR_TRAINING, "a"), tasks=(Task.ACTOR_TRAINING, *tasks))
     assert critic_split(a_plan(policy)) is None
 
@@ -104,6 +104,6 @@ def test_training_that_is_not_split_alike_is_refused(groups: tuple[ReplicaGroup,
         ({"stage_layers": (2, 0)}, "needs a layer"),
     ],
 )
-def test_a_split_without_sense_is_refused(fields: dict[str, object], said: str) -> None:
+def test_split_without_sense_is_refused(fields: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         TrainingSplit(**fields)  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ def ended(address: str, choice: dict[str, str]) -> bool:
     return not asked(address, "api/figures", board="job", seconds="all", **choice)["isLive"]
 
 
-def test_a_job_is_shown_and_recorded_until_it_is_deleted(served: Cluster, tmp_path: Path) -> None:
+def test_job_is_shown_and_recorded_until_it_is_deleted(served: Cluster, tmp_path: Path) -> None:
     a_job_that_runs(served, "math")
     arguments = ["--job=math", "--namespace=watched", str(tmp_path / "records")]
 
@@ -125,7 +125,7 @@ def test_two_who_look_share_one_record(served: Cluster, tmp_path: Path) -> None:
         pytest.param("closed", "looker", "takes `get` on pods/proxy in watched", id="no right"),
     ],
 )
-def test_what_cannot_be_watched_is_said_before_anything_is_served(
+def test_unwatchable_job_is_refused_before_serving(
     served: Cluster, tmp_path: Path, name: str, user: str | None, said: str
 ) -> None:
     a_job_that_runs(served, "closed")

@@ -36,7 +36,7 @@ def answer(expression: Expression, *samples: Samples, window: float = 20.0) -> l
     return [list(line.values) for line in evaluate(expression, lambda _: samples, moments)]
 
 
-def test_a_rate_is_the_growth_per_second() -> None:
+def test_rate_is_the_growth_per_second() -> None:
     (values,) = answer(rate("x"), some([2.0 * n for n in range(13)]))
     assert values[2:] == pytest.approx([0.4] * 5)
 
@@ -47,13 +47,13 @@ def test_counter_reset_loses_nothing() -> None:
     assert min(values[2:]) > 0
 
 
-def test_what_ended_has_no_value_from_the_next_look_on() -> None:
+def test_ended_series_has_no_value_at_the_next_evaluation() -> None:
     (values,) = answer(series("x"), some([1.0, 2.0, 3.0]))
     assert values[:2] == [1, 3]
     assert all(math.isnan(each) for each in values[2:])
 
 
-def test_a_quantile_lies_within_its_bucket() -> None:
+def test_quantile_lies_within_its_bucket() -> None:
     buckets = [
         some([each * n for n in range(13)], le=edge)
         for edge, each in (("1", 1.0), ("2", 3.0), ("4", 4.0), ("+Inf", 4.0))
@@ -62,7 +62,7 @@ def test_a_quantile_lies_within_its_bucket() -> None:
     assert values[2:] == pytest.approx([1.5] * 5)
 
 
-def test_only_series_with_the_same_labels_meet() -> None:
+def test_series_match_by_equal_labels_only() -> None:
     one, other = some([1.0] * 13, pool="a"), some([2.0] * 13, pool="b")
     both = series("x").sum("pool") / series("x").sum("pool")
     assert answer(both, one, other)[0] == [1.0] * 7
@@ -158,7 +158,7 @@ def prometheus(recorded: Looks, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
-async def test_every_panel_is_answered_as_by_prometheus(
+async def test_panels_are_answered_as_by_prometheus(
     board: Board, recorded: Looks, prometheus: str
 ) -> None:
     every = samples_of(recorded)

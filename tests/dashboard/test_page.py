@@ -92,7 +92,7 @@ async def page(address: str, browser: Page) -> AsyncIterator[Page]:
     await browser.open("about:blank")
 
 
-async def test_a_job_is_chosen_and_its_figures_are_shown(page: Page) -> None:
+async def test_job_is_chosen_and_its_figures_are_shown(page: Page) -> None:
     await page.wait(f"document.querySelector('{FIGURES}').innerText === '240'")
 
     await page.choose('select[name="hetrljob"]', "math-1")
@@ -101,7 +101,7 @@ async def test_a_job_is_chosen_and_its_figures_are_shown(page: Page) -> None:
     assert "hetrljob=math-1" in await page.ask("location.hash")
 
 
-async def test_a_span_is_chosen_and_the_address_keeps_it(page: Page) -> None:
+async def test_span_is_chosen_and_the_address_keeps_it(page: Page) -> None:
     async def oldest_version_is(version: str) -> None:
         row = "[...document.querySelectorAll('[data-title=\"Versions\"] tbody tr:first-child *')]"
         await page.wait(f"{row}[2]?.textContent === '{version}'")
@@ -117,7 +117,7 @@ async def test_a_span_is_chosen_and_the_address_keeps_it(page: Page) -> None:
     await oldest_version_is("180")
 
 
-async def test_pointing_at_a_chart_says_its_figures_and_marks_the_moment_everywhere(
+async def test_pointer_on_a_chart_shows_figures_and_marks_the_time(
     page: Page,
 ) -> None:
     await page.hover(f"{IDLE} .plot", x=0.6)
@@ -133,7 +133,7 @@ async def test_pointing_at_a_chart_says_its_figures_and_marks_the_moment_everywh
     assert await page.wait("tip.hidden && !document.querySelector('.hair')")
 
 
-async def test_a_chart_is_read_by_keyboard_and_as_a_table(page: Page) -> None:
+async def test_chart_is_read_by_keyboard_and_as_a_table(page: Page) -> None:
     await page.ask(f"document.querySelector('{IDLE} .plot').focus()")
     await page.key("ArrowLeft")
     first = await page.wait("!tip.hidden && tip.querySelector('time').innerText")
@@ -176,7 +176,7 @@ async def test_light_and_dark_follow_the_system_until_somebody_chooses(page: Pag
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_every_word_stands_out_from_what_it_is_written_on(page: Page, dark: bool) -> None:
+async def test_words_stand_out_from_their_background(page: Page, dark: bool) -> None:
     """WCAG 2.2 AA: 4.5 to 1 for text, 3 to 1 for the lines of charts."""
     await page.look(width=1440, height=900, dark=dark)
     found = await page.ask(_CONTRASTS)
@@ -207,13 +207,13 @@ _CONTRASTS = """(() => {
 })()"""
 
 
-async def test_it_fits_a_phone(page: Page) -> None:
+async def test_page_fits_a_phone(page: Page) -> None:
     await page.look(width=390, height=800, dark=False)
     await asyncio.sleep(0)
     assert await page.wait("document.documentElement.scrollWidth <= 390")
 
 
-async def test_a_source_that_does_not_answer_is_named(browser: Page) -> None:
+async def test_source_that_does_not_answer_is_named(browser: Page) -> None:
     with dashboard("--prometheus", "http://127.0.0.1:9") as nobody:
         await browser.open(nobody)
         said = await browser.wait("document.querySelector('#news.bad')?.innerText")

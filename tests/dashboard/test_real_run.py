@@ -152,7 +152,7 @@ async def silent(source: Source, board: Board, choice: dict[str, str]) -> list[s
 
 
 @pytest.mark.parametrize("board", BOARDS[:2], ids=lambda board: board.name)
-async def test_every_query_has_data_in_a_real_prometheus_and_in_what_was_recorded(
+async def test_queries_have_data_in_prometheus_and_in_the_recording(
     board: Board, scraped: Scraped, prometheus: Prometheus
 ) -> None:
     ends_at = time.monotonic() + TIMEOUT_SECONDS
@@ -171,7 +171,7 @@ async def test_every_query_has_data_in_a_real_prometheus_and_in_what_was_recorde
         ]
 
 
-async def test_what_may_be_chosen_is_what_runs(scraped: Scraped, prometheus: Prometheus) -> None:
+async def test_choices_are_what_runs(scraped: Scraped, prometheus: Prometheus) -> None:
     assert scraped.step
     for board in BOARDS[:2]:
         assert await prometheus.choices(board) == [
@@ -180,7 +180,7 @@ async def test_what_may_be_chosen_is_what_runs(scraped: Scraped, prometheus: Pro
 
 
 @pytest.mark.parametrize("source", ["folder", "prometheus"])
-async def test_the_page_draws_every_panel_of_it_live(
+async def test_page_draws_every_panel_of_it_live(
     source: str, scraped: Scraped, tmp_path: Path
 ) -> None:
     asked = [str(scraped.folder.path)]
@@ -208,7 +208,7 @@ def test_promtool_finds_nothing_to_say_against_the_metrics(scraped: Scraped) -> 
     assert len(targets) == 5, targets
 
 
-def test_nor_against_the_operator_s() -> None:
+def test_operator_metrics_pass_promtool() -> None:
     registry = CollectorRegistry()
     Metrics(registry)
     assert said_of(generate_latest(registry)) == ""

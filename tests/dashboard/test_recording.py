@@ -24,7 +24,7 @@ def samples(recording: Recording, name: str) -> list[tuple[float, float]]:
     ]
 
 
-def test_a_series_has_its_value_at_every_look_until_it_is_gone(tmp_path: Path) -> None:
+def test_series_has_a_value_at_every_look_until_gone(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "it")
     recorder.add(1.0, {STEP: 1})
     recorder.add(2.0, {STEP: 1, BUFFER: 7})
@@ -37,7 +37,7 @@ def test_a_series_has_its_value_at_every_look_until_it_is_gone(tmp_path: Path) -
     assert samples(found, "buffer") == [(2, 7), (3, 8)]
 
 
-def test_only_what_changed_is_written(tmp_path: Path) -> None:
+def test_recording_writes_only_changes(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "it")
     for at in (1.0, 2.0, 3.0):
         recorder.add(at, {STEP: 1, BUFFER: at})
@@ -46,7 +46,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     assert json.loads(last) == {"t": 3.0, "new": [], "set": [[1, 3.0]], "gone": []}
 
 
-def test_a_resumed_run_goes_on_in_the_same_file(tmp_path: Path) -> None:
+def test_resumed_run_appends_to_the_same_file(tmp_path: Path) -> None:
     Recorder(tmp_path / "it").add(1.0, {STEP: 5})
     Recorder(tmp_path / "it").add(9.0, {BUFFER: 2, STEP: 6})
 
@@ -56,7 +56,7 @@ def test_a_resumed_run_goes_on_in_the_same_file(tmp_path: Path) -> None:
     assert samples(found, "buffer") == [(9, 2)]
 
 
-def test_a_half_written_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_half_written_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "it")
     recorder.add(1.0, {STEP: 1})
     recorder.add(2.0, {STEP: 2})
@@ -70,7 +70,7 @@ def test_a_half_written_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
     assert samples(found, "step") == [(1, 1), (2, 2)]
 
 
-def test_a_line_that_a_killed_run_left_in_half_is_skipped(tmp_path: Path) -> None:
+def test_line_that_a_killed_run_left_in_half_is_skipped(tmp_path: Path) -> None:
     Recorder(tmp_path / "it").add(1.0, {STEP: 1})
     with (tmp_path / "it").open("a") as file:
         file.write('{"t": 2.0, "new"')
@@ -79,5 +79,5 @@ def test_a_line_that_a_killed_run_left_in_half_is_skipped(tmp_path: Path) -> Non
     assert samples(read(tmp_path / "it"), "step") == [(1, 1), (3, 3)]
 
 
-def test_nothing_recorded_is_nothing(tmp_path: Path) -> None:
+def test_empty_recording_is_empty(tmp_path: Path) -> None:
     assert not read(tmp_path / "it").times

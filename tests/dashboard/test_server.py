@@ -56,14 +56,14 @@ async def test_runs_are_found_two_folders_deep_the_newest_first(client: Any) -> 
     assert {each["namespace"] for each in found} == {"team"}
 
 
-async def test_only_boards_of_jobs_are_there_without_a_cluster(client: Any) -> None:
+async def test_boards_of_jobs_alone_exist_without_a_cluster(client: Any) -> None:
     found = await asked(client, "/api/boards")
 
     assert [each["name"] for each in found["boards"]] == ["job", "fleet"]
     assert all(panel["says"] for row in found["boards"][0]["rows"] for panel in row["panels"])
 
 
-async def test_all_of_a_run_is_all_that_it_recorded(client: Any) -> None:
+async def test_whole_run_shows_everything_recorded(client: Any) -> None:
     found = await asked(client, "/api/figures", **CHOICE, seconds="all")
 
     assert found["begin"] == T0
@@ -74,13 +74,13 @@ async def test_all_of_a_run_is_all_that_it_recorded(client: Any) -> None:
     assert len(line["values"]) == found["count"]
 
 
-async def test_a_span_ends_where_the_run_did(client: Any) -> None:
+async def test_span_ends_where_the_run_did(client: Any) -> None:
     found = await asked(client, "/api/figures", **CHOICE, seconds="120")
 
     assert found["begin"] == T0 + 480
 
 
-async def test_a_heatmap_counts_what_fell_into_each_bucket(client: Any) -> None:
+async def test_heatmap_counts_what_fell_into_each_bucket(client: Any) -> None:
     found = await asked(client, "/api/figures", **CHOICE, seconds="all")
     heat = found["panels"]["Staleness of trained trajectories"]
 
@@ -107,12 +107,12 @@ async def test_bad_questions_are_answered_in_words(
 
 
 @pytest.mark.parametrize("path", ["/%2e%2e/command.py", "/page/../../main.py", "/..%2fserver.py"])
-async def test_nothing_but_the_page_is_served(client: Any, path: str) -> None:
+async def test_server_serves_nothing_but_the_page(client: Any, path: str) -> None:
     async with client.get(path) as reply:
         assert reply.status == 404
 
 
-async def test_the_page_names_nothing_of_elsewhere(client: Any) -> None:
+async def test_page_names_nothing_of_elsewhere(client: Any) -> None:
     for name in (
         "",
         "style.css",

@@ -10,7 +10,9 @@ from e2e.faults.failover import replicas
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
-def test_another_replica_goes_on_when_the_leader_is_killed(fleet: Cluster, tmp_path: Path) -> None:
+def test_standby_replica_takes_over_when_the_leader_is_killed(
+    fleet: Cluster, tmp_path: Path
+) -> None:
     with replicas(fleet, tmp_path) as both:
         first = both.leader()
 

@@ -23,9 +23,7 @@ def disturbed(fleet: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.mark.parametrize(
     "fault", [Fault.KILL_BEFORE, Fault.KILL_AND_STALE], ids=lambda fault: fault.name.lower()
 )
-def test_an_operator_that_is_killed_at_a_write_ends_where_it_would_have_ended(
-    disturbed: Lane, fault: Fault
-) -> None:
+def test_operator_killed_at_a_write_reaches_the_same_end(disturbed: Lane, fault: Fault) -> None:
     undisturbed = disturbed.undisturbed()
     number = random.Random(f"{SEED}/{fault}").randint(1, len(undisturbed.writes))
 

@@ -82,7 +82,7 @@ def requests(max_tokens: int) -> list[GenerationRequest]:
 
 
 @ENGINES
-async def test_sampled_log_probs_are_those_of_a_forward_pass_but_for_roundings(
+async def test_sampled_log_probs_equal_a_forward_pass_up_to_rounding(
     folders: dict[int, Path], kind: Engine
 ) -> None:
     async with an_engine(kind, folders[0]) as engine:
@@ -95,7 +95,7 @@ async def test_sampled_log_probs_are_those_of_a_forward_pass_but_for_roundings(
 
 
 @ENGINES
-async def test_a_weight_change_between_tokens_leaves_each_its_version(
+async def test_weight_change_between_tokens_leaves_each_its_version(
     folders: dict[int, Path], kind: Engine
 ) -> None:
     async with an_engine(kind, folders[0]) as engine:

@@ -21,7 +21,7 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield found
 
 
-async def test_a_crowd_runs_for_few_requests_and_a_restart_writes_nothing(on: Stage) -> None:
+async def test_crowd_runs_for_few_requests_and_a_restart_writes_nothing(on: Stage) -> None:
     crowd = Crowd(size=9)
     found = await growth.submitted(on, crowd)
     assert found["stateful_sets"] == 27
@@ -33,7 +33,7 @@ async def test_a_crowd_runs_for_few_requests_and_a_restart_writes_nothing(on: St
     await growth.removed(on)
 
 
-async def test_of_two_jobs_too_large_together_the_second_waits_says_so_and_runs(on: Stage) -> None:
+async def test_second_of_two_large_jobs_waits_and_then_runs(on: Stage) -> None:
     found = await race.two(on, gpus=NUM_L4S)
 
     assert found["overlaps"] == []

@@ -124,7 +124,7 @@ def test_weights_for_staleness_are_verls(sample, beyond):
 
 
 @given(sample=SAMPLES, clip=CLIPS, aggregation=st.sampled_from(LossAggregation))
-def test_the_policys_loss_and_gradient_are_verls(sample, clip, aggregation):
+def test_policys_loss_and_gradient_are_verls(sample, clip, aggregation):
     advantages = group_advantages(sample.rewards, sample.groups, Advantage.GROUP_CENTRED)
     ours, theirs = (sample.current.clone().requires_grad_() for _ in range(2))
 
@@ -148,7 +148,7 @@ def test_the_policys_loss_and_gradient_are_verls(sample, clip, aggregation):
 
 
 @given(sample=SAMPLES_WITH_HOLES, clip=CLIPS)
-def test_the_loss_of_advantages_token_by_token_is_verls(sample, clip):
+def test_loss_of_advantages_token_by_token_is_verls(sample, clip):
     found = our_loss(sample, sample.current, clip, advantages=sample.values)
     theirs, _ = verls_loss(
         sample,
@@ -164,7 +164,7 @@ def test_the_loss_of_advantages_token_by_token_is_verls(sample, clip):
 
 
 @given(sample=SAMPLES)
-def test_masked_tokens_stay_in_the_mean_while_verls_rejected_ones_leave_it(sample):
+def test_masked_tokens_stay_in_the_mean_unlike_verls_rejected_ones(sample):
     clip = Clip(behaviour_weight=CAP, beyond=StaleWeights.MASK)
     kept, _ = compute_rollout_rejection_mask(
         # Its bounds are on behaviour/proximal.
@@ -190,7 +190,7 @@ def test_masked_tokens_stay_in_the_mean_while_verls_rejected_ones_leave_it(sampl
 
 
 @given(sample=SAMPLES)
-def test_the_divergence_from_the_reference_is_verls_and_so_is_its_gradient(sample):
+def test_divergence_from_the_reference_and_its_gradient_are_verls(sample):
     ours, theirs = (sample.current.clone().requires_grad_() for _ in range(2))
 
     found = kl_k3(ours, sample.reference, sample.mask).clamp(max=10)
@@ -206,7 +206,7 @@ def test_the_divergence_from_the_reference_is_verls_and_so_is_its_gradient(sampl
     clip=st.sampled_from([0.05, 0.2, 10.0]),
     aggregation=st.sampled_from(LossAggregation),
 )
-def test_the_critics_loss_and_gradient_are_verls(sample, clip, aggregation):
+def test_critics_loss_and_gradient_are_verls(sample, clip, aggregation):
     old, returns = sample.values, sample.values + sample.reference
     ours, theirs = ((old + sample.proximal).requires_grad_() for _ in range(2))
 

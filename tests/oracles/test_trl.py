@@ -199,7 +199,7 @@ def test_log_probabilities_and_entropies_are_trls(seed, policy, trainer):
     beyond=st.sampled_from(StaleWeights),
     dual=st.sampled_from([1.5, 3.0]),
 )
-def test_the_loss_and_every_gradient_are_trls(policy, trainer, *, seed, aggregation, beyond, dual):
+def test_loss_and_every_gradient_are_trls(policy, trainer, *, seed, aggregation, beyond, dual):
     question = a_question(seed, policy)
     clip = Clip(low=0.2, high=0.28, dual=dual, behaviour_weight=CAP, beyond=beyond)
     weights = (question.proximal - question.behaviour).exp()

@@ -17,7 +17,7 @@ def answered(proposals: Proposals[Improved]) -> Improved:
         return found
 
 
-def test_a_chain_that_begins_where_nothing_fits_finds_what_does() -> None:
+def test_chain_that_begins_where_nothing_fits_finds_what_does() -> None:
     proposals = swap_chains(
         np.array([0, 0, 1, 1]), np.arange(4), np.random.default_rng(1), chains=Chains()
     )

@@ -49,7 +49,7 @@ def splits(total: int, *, parts: int, most: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def test_a_data_center_gets_pipelines_inside_its_instances() -> None:
+def test_data_center_gets_pipelines_inside_its_instances() -> None:
     # Seven fast hops need equal stages: one GPU of each instance in each of them. One slow hop
     # costs 2.4 s and leaves four stages equal, which save 0.4 s; two cost more than all gradients.
     optimum = 7 * gradient_seconds(3.125) + 2 * 7 * activation_seconds(100)
@@ -64,7 +64,7 @@ def test_spot_instances_make_one_fast_stretch() -> None:
     assert found_cost("spot data center", seed=1) == pytest.approx(optimum)
 
 
-def test_of_all_ways_to_share_two_sites_the_best_is_found() -> None:
+def test_best_division_of_two_sites_is_found() -> None:
     cost, site_of = a_cost("two sites"), two_sites().class_of
     optimum = np.inf
     for counts in splits(32, parts=8, most=8):

@@ -19,7 +19,7 @@ def test_devices_of_one_machine_are_joined_by_its_interconnect() -> None:
     assert graph.names == ("l4-0/0", "l4-0/1", "l4-1/0")
 
 
-def test_a_link_counts_as_the_worse_of_its_directions() -> None:
+def test_link_counts_as_the_worse_of_its_directions() -> None:
     there = Link(source="a", target="b", bytes_per_second=2e9, latency_seconds=0.03)
     back = Link(source="b", target="a", bytes_per_second=1e9, latency_seconds=0.01)
     fleet = both(a_fleet(l4=8, region="a"), a_fleet(l4=8, region="b"), links=(there, back))
@@ -27,7 +27,7 @@ def test_a_link_counts_as_the_worse_of_its_directions() -> None:
     assert (graph.bytes_per_second[0, 1], graph.latency_seconds[0, 1]) == (1e9, 0.03)
 
 
-def test_a_device_weighs_its_flops() -> None:
+def test_device_weighs_its_flops() -> None:
     fleet = a_fleet(l4=8, l40s=8)
     graph = DeviceGraph.of_machines(fleet, fleet.machines, gpus_per_device=4)
     assert list(graph.weights) == [
@@ -50,7 +50,7 @@ def test_different_weights_tell_devices_apart() -> None:
     assert list(graph.class_of) == [0, 1, 0, 1]
 
 
-def test_a_disconnected_pair_is_refused_by_name() -> None:
+def test_disconnected_pair_is_refused_by_name() -> None:
     with pytest.raises(
         ValueError,
         match=r"bytes_per_second between device-0 and device-2 is 0\.0, and must be > 0: "
@@ -59,7 +59,7 @@ def test_a_disconnected_pair_is_refused_by_name() -> None:
         a_graph([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
 
 
-def test_a_negative_latency_is_refused() -> None:
+def test_negative_latency_is_refused() -> None:
     with pytest.raises(ValueError, match="latency_seconds between device-0 and device-1 is -0"):
         a_graph([[0, 1], [0, 0]], milliseconds=-1)
 
@@ -67,6 +67,6 @@ def test_a_negative_latency_is_refused() -> None:
 @pytest.mark.parametrize(
     "bandwidth", [np.ones((2, 3)), np.array([[1.0, 2.0], [3.0, 1.0]])], ids=["shape", "symmetry"]
 )
-def test_a_matrix_that_is_none_of_a_graph_is_refused(bandwidth: np.ndarray) -> None:
+def test_matrix_of_no_graph_is_refused(bandwidth: np.ndarray) -> None:
     with pytest.raises(ValueError, match="bytes_per_second must be a symmetric matrix of 2 x 2"):
         replace(sites(2), bytes_per_second=bandwidth)

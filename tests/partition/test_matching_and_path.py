@@ -17,7 +17,7 @@ def distances(seed: int, count: int) -> Matrix:
 
 
 @given(seed=st.integers(0, 10_000), size=st.integers(1, 5), levels=st.integers(1, 30))
-def test_the_bottleneck_is_the_least_of_all_matchings(seed: int, size: int, levels: int) -> None:
+def test_bottleneck_is_the_least_of_all_matchings(seed: int, size: int, levels: int) -> None:
     weights = np.random.default_rng(seed).integers(0, levels, (size, size)).astype(float)
     found = bottleneck_matching(weights.tolist(), rows=[1] * size, columns=[1] * size)
 
@@ -61,7 +61,7 @@ def test_held_karp_finds_the_shortest_of_all_orders(seed: int, count: int) -> No
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10_000))
-def test_two_opt_is_never_shorter_than_the_optimum_nor_far_from_it(seed: int) -> None:
+def test_two_opt_is_close_to_the_optimum_and_never_shorter(seed: int) -> None:
     values = distances(seed, 9)
     assert held_karp(values)[0] - 1e-9 <= two_opt(values)[0] <= 1.5 * held_karp(values)[0]
 
@@ -73,5 +73,5 @@ def test_points_on_a_line_are_visited_along_it_however_many() -> None:
     assert np.all(np.diff(places[list(order)]) == 1) or np.all(np.diff(places[list(order)]) == -1)
 
 
-def test_a_single_point_is_a_path() -> None:
+def test_single_point_is_a_path() -> None:
     assert shortest_path(np.zeros((1, 1))) == (0.0, (0,))

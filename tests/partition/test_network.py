@@ -59,7 +59,7 @@ def test_latency_counts_once_a_message() -> None:
     assert found == pytest.approx(2 * (0.01 + 1 / 20) + 2 * (0.01 + 0.5))
 
 
-def test_one_stage_has_no_pipeline() -> None:
+def test_single_stage_has_no_pipeline() -> None:
     graph = sites(4, within=10)
     cost = a_cost(graph, Shape.even(num_parts=1, part_size=4))
     assert cost(np.zeros(4, dtype=np.intp)) == pytest.approx(3 * 2 / 40)
@@ -67,7 +67,7 @@ def test_one_stage_has_no_pipeline() -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), levels=st.integers(1, 4))
-def test_it_is_what_the_definition_says(seed: int, levels: int) -> None:
+def test_cost_equals_its_definition(seed: int, levels: int) -> None:
     graph = a_random_graph(seed, num_devices=9, levels=levels)
     shape = Shape.even(num_parts=3, part_size=3)
     part_of = shape.shuffled(np.random.default_rng(seed))
@@ -97,7 +97,7 @@ def test_renaming_devices_and_parts_changes_nothing(seed: int) -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10_000))
-def test_the_order_uses_the_links_that_the_cost_counted(seed: int) -> None:
+def test_order_uses_the_links_that_the_cost_counted(seed: int) -> None:
     graph = a_random_graph(seed, num_devices=12)
     shape = Shape.even(num_parts=4, part_size=3)
     cost = a_cost(graph, shape)
@@ -120,6 +120,6 @@ def test_stages_of_two_sizes_are_refused() -> None:
         a_cost(sites(4), Shape(part_sizes=(1, 3)))
 
 
-def test_a_shape_that_leaves_devices_over_is_refused() -> None:
+def test_shape_that_leaves_devices_over_is_refused() -> None:
     with pytest.raises(ValueError, match="part_sizes must take all 5 devices, got 4"):
         a_cost(sites(5))

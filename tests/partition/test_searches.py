@@ -64,7 +64,7 @@ def has_sizes_of(shape: Shape, part_of: Labels) -> bool:
 
 
 @pytest.mark.parametrize("shape", SIZES.values(), ids=SIZES)
-def test_whatever_is_proposed_has_the_sizes(shape: Shape) -> None:
+def test_proposals_have_the_sizes(shape: Shape) -> None:
     graph, proposed = a_random_graph(1, num_devices=12), []
 
     def cost(part_of: Labels) -> float:
@@ -78,7 +78,7 @@ def test_whatever_is_proposed_has_the_sizes(shape: Shape) -> None:
 
 @settings(max_examples=20)
 @given(seed=SEEDS, name=st.sampled_from(sorted(SIZES)))
-def test_each_step_keeps_the_sizes(seed: int, name: str) -> None:
+def test_steps_keep_the_sizes(seed: int, name: str) -> None:
     rng, shape = np.random.default_rng(seed), SIZES[name]
     graph = a_random_graph(seed, num_devices=12)
     pulls = attractions(graph, message_bytes=1e8)
@@ -155,12 +155,12 @@ def test_small_instances_are_solved_to_the_optimum(seed: int, levels: int) -> No
 
 
 @pytest.mark.slow
-def test_one_seed_gives_one_result() -> None:
+def test_seed_fixes_the_result() -> None:
     graph, shape = a_random_graph(5, num_devices=12), Shape.even(num_parts=3, part_size=4)
     assert find(graph, shape, seed=4) == find(graph, shape, seed=4)
 
 
-def test_a_stopped_search_gives_the_best_so_far() -> None:
+def test_stopped_search_gives_the_best_so_far() -> None:
     graph, shape = a_random_graph(5, num_devices=12), Shape.even(num_parts=3, part_size=4)
     costs: list[float] = []
     true_cost = a_cost(graph, shape)
@@ -179,7 +179,7 @@ def test_evaluations_end_a_search() -> None:
     assert (best.ended_by, best.evaluations) == ("evaluations", 50)
 
 
-def test_a_partition_that_no_choice_is_left_in_ends_by_itself() -> None:
+def test_partition_that_no_choice_is_left_in_ends_by_itself() -> None:
     assert find(sites(4), Shape(part_sizes=(4,)), seed=1).ended_by == "work"
 
 

@@ -39,7 +39,7 @@ def planned(fleet: ClusterSnapshot, job: JobSpec) -> Plan:
         lambda job: replace(job, data=replace(job.data, prompts="other.jsonl")),
     ],
 )
-def test_what_training_alone_reads_is_no_other_question(
+def test_training_fields_leave_the_cache_key_unchanged(
     change: Callable[[JobSpec], JobSpec],
 ) -> None:
     other = change(JOB)
@@ -59,14 +59,14 @@ def test_what_training_alone_reads_is_no_other_question(
         lambda job: replace(job, training=replace(job.training, checkpoint_every_steps=1)),
     ],
 )
-def test_what_a_plan_follows_from_is_another_question(
+def test_planning_fields_change_the_cache_key(
     change: Callable[[JobSpec], JobSpec],
 ) -> None:
     assert planning_problem(FLEET, change(JOB)).key != planning_problem(FLEET, JOB).key
 
 
 @pytest.mark.slow
-def test_an_answer_is_moved_to_the_machines_of_the_next_who_asks() -> None:
+def test_result_is_moved_to_the_machines_of_the_next_request() -> None:
     """As a new search would: only names differ."""
     later = without_machines(FLEET, "a100-80gb-0", "l4-0", "l4-1")
     first, second = planning_problem(FLEET, JOB), planning_problem(later, JOB)

@@ -41,7 +41,7 @@ def test_heads_divide_evenly_among_tensor_ranks() -> None:
     assert {split.parallelism.tensor for split in found} == {1, 2, 4}
 
 
-def test_stages_that_share_no_machine_are_slower_than_stages_that_do() -> None:
+def test_stages_on_separate_machines_are_slower_than_on_shared_ones() -> None:
     site = a_site("A100-40GB")
     found = {
         each.split.share_size: each.time.total_seconds
@@ -51,7 +51,7 @@ def test_stages_that_share_no_machine_are_slower_than_stages_that_do() -> None:
     assert sorted(found, key=lambda size: -found[size]) == sorted(found)
 
 
-def test_only_what_fits_is_offered() -> None:
+def test_candidates_fit() -> None:
     for kind in ("A100-40GB", "L4"):
         site = a_site(kind)
         for model in ("Qwen3-1.7B", "Qwen3-14B", "Qwen3-32B"):
@@ -65,11 +65,11 @@ def test_only_what_fits_is_offered() -> None:
                 assert rollout.max_concurrency >= 1
 
 
-def test_a_model_too_large_for_the_site_has_no_candidate() -> None:
+def test_model_too_large_for_the_site_has_no_candidate() -> None:
     assert training_candidates(a_site("L4"), work("Qwen3-32B"), FLEET, runnable_only=False) == ()
 
 
-def test_more_gpus_are_offered_only_for_a_shorter_step() -> None:
+def test_candidates_with_more_gpus_shorten_the_step() -> None:
     found = training_candidates(a_site("A100-40GB"), work(), FLEET, runnable_only=False)
     for one in found:
         assert not any(
@@ -80,13 +80,13 @@ def test_more_gpus_are_offered_only_for_a_shorter_step() -> None:
         )
 
 
-def test_what_this_release_runs_generates_without_stages() -> None:
+def test_runnable_candidates_generate_without_stages() -> None:
     site = a_site("A100-40GB")
     for rollout in rollout_candidates(site, work(), FLEET, runnable_only=True, merge=True):
         assert rollout.split.parallelism.num_stages == 1
 
 
-def test_a_fixed_number_of_replicas_keeps_large_ones_in_the_choice() -> None:
+def test_fixed_number_of_replicas_keeps_large_ones_in_the_choice() -> None:
     site = a_site("A100-40GB")
     sizes = [
         {

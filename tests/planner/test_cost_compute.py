@@ -28,7 +28,7 @@ def whole(model: ModelArchitecture, tensor: int = 1) -> Shard:
     return shard
 
 
-def test_a_token_costs_two_operations_a_parameter_and_its_attention() -> None:
+def test_token_costs_two_operations_a_parameter_and_its_attention() -> None:
     # Layer: q and o 10x10, k and v 10x5, feed-forward 3x10x20, two norms of 10; head 100x10.
     layer = 2 * 100 + 2 * 50 + 600 + 20
     attention = 4 * 4 * 10 * 7  # four products-and-sums, 4 layers, 2 heads of 5, 7 tokens back
@@ -71,7 +71,7 @@ def test_training_with_recompute_is_four_forwards_and_scoring_one_more() -> None
     assert (bare / forward, scored / forward) == pytest.approx((4, 6))
 
 
-def test_a_large_model_trains_at_about_eight_operations_a_parameter() -> None:
+def test_large_model_trains_at_about_eight_operations_a_parameter() -> None:
     model, tokens = ARCHITECTURES["Qwen3-14B"], 1024
     seconds = compute.training_seconds(
         whole(model), ROUND, tokens=tokens, recompute=Recompute.FULL, forward_only_passes=0
@@ -112,12 +112,12 @@ def test_stages_hold_every_layer_once_and_about_equally_many_parameters(
     assert max(held) <= max(best_possible + model.layer_parameters, heaviest_piece)
 
 
-def test_the_first_and_last_stage_pay_for_the_vocabulary() -> None:
+def test_first_and_last_stage_pay_for_the_vocabulary() -> None:
     first, *between, last = split_layers(ARCHITECTURES["Qwen3-8B"], 4)
     assert max(first, last) < min(between)
 
 
-def test_every_parameter_is_held_once_but_for_tied_ends() -> None:
+def test_parameters_are_held_once_but_for_tied_ends() -> None:
     untied, tied = ARCHITECTURES["Qwen3-8B"], ARCHITECTURES["Qwen3-4B"]
     for model, copies in ((untied, 0), (tied, 1)):
         stages = shards(model, Parallelism(tensor=2, stage_layers=split_layers(model, 3)))

@@ -37,14 +37,14 @@ def a_cost(
     )
 
 
-def test_one_sequence_waits_for_the_weights_to_be_read() -> None:
+def test_single_sequence_waits_for_the_weights_to_be_read() -> None:
     cost = a_cost()
     read = 2 * (8.191e9 - 151936 * 4096) / (2039e9 * 0.75)
     assert cost.token_seconds(1) == pytest.approx(read + ENGINE_STEP_SECONDS, rel=0.01)
     assert cost.binding(1) == "HBM bandwidth"
 
 
-def test_a_second_sequence_is_almost_free_at_first() -> None:
+def test_second_sequence_is_almost_free_at_first() -> None:
     cost = a_cost()
     assert cost.samples_per_second(2) > 1.9 * cost.samples_per_second(1)
 
@@ -73,14 +73,14 @@ def test_stages_add_hops_and_read_no_weight_twice() -> None:
     assert one < two < 1.2 * one
 
 
-def test_a_synchronous_step_waits_for_its_longest_response() -> None:
+def test_synchronous_step_waits_for_its_longest_response() -> None:
     running, waiting = a_cost(), a_cost(mode=Mode.SYNC)
     tail_tokens = 1024 - 512
     slower = 1 / waiting.samples_per_second(8) - 1 / running.samples_per_second(8)
     assert slower == pytest.approx(tail_tokens * running.token_seconds(1) / 8)
 
 
-def test_nothing_running_makes_nothing() -> None:
+def test_idle_replica_generates_nothing() -> None:
     assert a_cost().samples_per_second(0) == 0
 
 

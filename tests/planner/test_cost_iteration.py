@@ -18,18 +18,18 @@ def test_streams_add_up() -> None:
     assert generation_window_seconds([a_stream(6), a_stream(2)], batch_size=16) == 2
 
 
-def test_a_stream_loses_its_weight_sync_out_of_every_step() -> None:
+def test_stream_loses_its_weight_sync_out_of_every_step() -> None:
     # Four seconds to generate sixteen at four a second, and one to fetch the weights.
     assert generation_window_seconds([a_stream(4, sync=1)], batch_size=16) == 5
 
 
-def test_a_stream_that_is_always_fetching_contributes_nothing() -> None:
+def test_stream_that_is_always_fetching_contributes_nothing() -> None:
     alone = generation_window_seconds([a_stream(4, sync=1)], batch_size=16)
     beside = generation_window_seconds([a_stream(4, sync=1), a_stream(100, sync=60)], batch_size=16)
     assert beside == alone
 
 
-def test_nothing_that_generates_takes_for_ever() -> None:
+def test_generation_without_rollouts_takes_for_ever() -> None:
     assert generation_window_seconds([], batch_size=16) == float("inf")
 
 
@@ -63,16 +63,16 @@ def staleness(*, generation: float, training: float, running: float, bound: int)
     )
 
 
-def test_where_training_is_slower_the_bound_is_used_up() -> None:
+def test_staleness_reaches_the_bound_where_training_is_slower() -> None:
     assert staleness(generation=1, training=2, running=50, bound=3) == 3
 
 
-def test_where_generation_is_slower_what_runs_tells_the_lag() -> None:
+def test_staleness_follows_running_work_where_generation_is_slower() -> None:
     # A hundred places live one step, and half a step passes between consumption and publishing.
     assert staleness(generation=2, training=1, running=100, bound=3) == 1.5
 
 
-def test_on_policy_is_never_stale() -> None:
+def test_run_on_policy_is_never_stale() -> None:
     assert staleness(generation=2, training=1, running=100, bound=0) == 0
 
 
@@ -82,7 +82,7 @@ def test_on_policy_is_never_stale() -> None:
     running=st.floats(0, 1000),
     bound=st.integers(0, 8),
 )
-def test_the_expectation_stays_within_the_bound(
+def test_expectation_stays_within_the_bound(
     generation: float, training: float, running: float, bound: int
 ) -> None:
     found = staleness(generation=generation, training=training, running=running, bound=bound)

@@ -52,13 +52,13 @@ def test_replicas_divide_what_their_sharding_says(
     assert found.resident_bytes == pytest.approx(bytes_per_parameter * 8.191e9, rel=1e-3)
 
 
-def test_without_recomputation_every_layer_keeps_all_of_its_activations() -> None:
+def test_layers_keep_all_activations_without_recomputation() -> None:
     kept, recomputed = trained(recompute=Recompute.NONE), trained()
     layer = memory.layer_bytes(whole(), tokens=memory.pass_tokens(work()))
     assert kept.activations_bytes - recomputed.activations_bytes == pytest.approx(35 * layer)
 
 
-def test_tasks_on_one_gpu_add_what_stays_and_take_turns_with_what_does_not() -> None:
+def test_tasks_on_one_gpu_add_weights_and_share_the_rest() -> None:
     kind = a_kind("H100-80GB")
     training = trained()
     scoring = memory.inference_footprint(whole(), work())
@@ -74,7 +74,7 @@ def test_tasks_on_one_gpu_add_what_stays_and_take_turns_with_what_does_not() -> 
     )
 
 
-def test_an_engine_has_less_room_beside_what_others_keep() -> None:
+def test_engine_has_less_room_beside_what_others_keep() -> None:
     kind = a_kind("H100-80GB")
     alone = memory.max_concurrency(whole(), kind, work())
     beside = memory.max_concurrency(whole(), kind, work(), beside_bytes=40 * GIB)
@@ -138,7 +138,7 @@ def test_stage_before_the_last_has_no_logits() -> None:
     ]
 
 
-def test_a_stage_keeps_inputs_of_every_sequence_in_flight() -> None:
+def test_stage_keeps_inputs_of_every_sequence_in_flight() -> None:
     one, four = (
         memory.activation_bytes(
             whole(), tokens=1000, passes_in_flight=count, recompute=Recompute.FULL
@@ -156,7 +156,7 @@ def test_a_stage_keeps_inputs_of_every_sequence_in_flight() -> None:
         pytest.param(8192, 8704, id="a long sequence has its own"),
     ],
 )
-def test_a_pass_takes_what_the_trainer_packs(max_response_tokens: int, tokens: int) -> None:
+def test_pass_takes_what_the_trainer_packs(max_response_tokens: int, tokens: int) -> None:
     assert memory.pass_tokens(work(max_response_tokens=max_response_tokens)) == tokens
 
 
@@ -164,7 +164,7 @@ def serving(shard: Shard, kind: GpuKind, job: Workload, *, concurrency: int) -> 
     return memory.together([memory.generation_footprint(shard, job, concurrency=concurrency)], kind)
 
 
-def test_the_cache_holds_what_weights_leave_free() -> None:
+def test_cache_holds_what_weights_leave_free() -> None:
     kind, job = a_kind("A100-40GB"), work()
     held = memory.max_concurrency(whole(), kind, job)
     full, over = (
@@ -173,7 +173,7 @@ def test_the_cache_holds_what_weights_leave_free() -> None:
     assert full <= kind.memory_bytes < over
 
 
-def test_an_engine_runs_no_more_than_it_can_batch() -> None:
+def test_engine_runs_no_more_than_it_can_batch() -> None:
     assert memory.max_concurrency(whole("Qwen3-0.6B"), a_kind("H200"), work("Qwen3-0.6B")) == 256
 
 
@@ -185,11 +185,11 @@ def test_concurrency_never_overfills_the_gpu(kind: str) -> None:
         assert held == 0 or use.total_bytes <= a_kind(kind).memory_bytes
 
 
-def test_a_model_larger_than_the_gpu_holds_no_sequence() -> None:
+def test_model_larger_than_the_gpu_holds_no_sequence() -> None:
     assert memory.max_concurrency(whole("Qwen3-32B"), a_kind("L4"), work("Qwen3-32B")) == 0
 
 
-def test_the_longest_sequence_must_fit_alone() -> None:
+def test_longest_sequence_must_fit_alone() -> None:
     # An average sequence of 100 tokens would fit many times over.
     long = work(response_tokens=100, max_response_tokens=10_000_000)
     assert memory.max_concurrency(whole(), a_kind("A100-80GB"), long) == 0

@@ -15,19 +15,19 @@ from tests.builders import a_fleet, a_kind
 WIRE = Channel(bytes_per_second=1e9, latency_seconds=0.5)
 
 
-def test_a_message_takes_latency_and_bytes_over_bandwidth() -> None:
+def test_message_takes_latency_and_bytes_over_bandwidth() -> None:
     assert transfer_seconds(3e9, WIRE) == 3.5
 
 
-def test_a_ring_of_two_sends_half_of_everything_twice() -> None:
+def test_ring_of_two_sends_half_of_everything_twice() -> None:
     assert all_reduce_seconds(4e9, members=2, channel=WIRE) == 2 * (0.5 + 2.0)
 
 
-def test_a_ring_of_four_takes_six_steps_of_a_quarter() -> None:
+def test_ring_of_four_takes_six_steps_of_a_quarter() -> None:
     assert all_reduce_seconds(4e9, members=4, channel=WIRE) == 6 * (0.5 + 1.0)
 
 
-def test_one_member_has_nothing_to_reduce() -> None:
+def test_single_member_has_nothing_to_reduce() -> None:
     assert all_reduce_seconds(4e9, members=1, channel=WIRE) == 0
 
 
@@ -43,7 +43,7 @@ def test_inside_a_region_weights_cross_one_link() -> None:
     assert found.load_seconds == pytest.approx(1 + 50e-6)
 
 
-def test_into_another_region_weights_are_fetched_once_and_relayed() -> None:
+def test_weights_enter_another_region_once_and_are_relayed() -> None:
     link = Link(source="eu", target="us", bytes_per_second=1e9, latency_seconds=0.1)
     fleet = a_fleet(l4=8, links=(link,))
     found = weight_sync(12.5e9, fleet, trainer_shares={"us": 1.0}, rollout_region="eu")
@@ -52,7 +52,7 @@ def test_into_another_region_weights_are_fetched_once_and_relayed() -> None:
     assert found.total_seconds == pytest.approx(12.5 + 0.1 + 1 + 50e-6)
 
 
-def test_a_trainer_in_two_regions_sends_what_it_holds_in_each_side_by_side() -> None:
+def test_trainer_in_two_regions_sends_its_parts_in_parallel() -> None:
     links = (
         Link(source="eu", target="us", bytes_per_second=1e9, latency_seconds=0.1),
         Link(
@@ -71,7 +71,7 @@ def test_a_trainer_in_two_regions_sends_what_it_holds_in_each_side_by_side() -> 
     assert found.egress_dollars == pytest.approx(4 * 0.05)
 
 
-def test_a_described_link_is_used_between_machines() -> None:
+def test_described_link_is_used_between_machines() -> None:
     link = Link(source="eu", target="eu", bytes_per_second=3e9, latency_seconds=0.2)
     channel = between_machines(a_fleet(l4=8, links=(link,)), "eu", "eu")
     assert channel == Channel(bytes_per_second=3e9, latency_seconds=0.2)

@@ -37,7 +37,7 @@ def test_layers_come_from_where_they_are_quickest_to_have(
     assert seconds(here=here, in_region=in_region) == pytest.approx(expected)
 
 
-def test_a_replica_waits_for_its_slowest_stage() -> None:
+def test_replica_waits_for_its_slowest_stage() -> None:
     near = ServedStage(layers=range(4), num_gpus=1, inside=Source(set(ALL), INSIDE), outside=())
     far = ServedStage(
         layers=range(4, 8),

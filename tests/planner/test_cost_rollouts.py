@@ -62,7 +62,7 @@ def made(rollouts: Rollouts, found: Generated) -> float:
 
 
 @pytest.mark.parametrize("max_staleness", [1, 2, 8])
-def test_a_batch_is_made_in_a_step_by_what_is_in_time(max_staleness: int) -> None:
+def test_batch_consists_of_what_is_in_time(max_staleness: int) -> None:
     work = a_workload(max_staleness=max_staleness)
     rollouts = some_rollouts(work, weights=WeightSync(transfer_seconds=1, load_seconds=2))
 
@@ -76,7 +76,7 @@ def test_a_batch_is_made_in_a_step_by_what_is_in_time(max_staleness: int) -> Non
     assert group_seconds <= max_staleness * (found.seconds - 2) - 1 + 1e-3
 
 
-def test_a_looser_bound_lets_more_run_at_once() -> None:
+def test_looser_bound_lets_more_run_at_once() -> None:
     found = [
         generated([some_rollouts(work)], work, OtherStepParts())
         for work in (a_workload(max_staleness=each) for each in (1, 2, 4))
@@ -85,7 +85,7 @@ def test_a_looser_bound_lets_more_run_at_once() -> None:
     assert found[0].seconds > found[1].seconds > found[2].seconds
 
 
-def test_while_training_takes_longer_more_is_in_time() -> None:
+def test_longer_training_lets_more_arrive_in_time() -> None:
     work = a_workload(max_staleness=1)
     alone = generated([some_rollouts(work)], work, OtherStepParts())
     slowly = generated(
@@ -95,7 +95,7 @@ def test_while_training_takes_longer_more_is_in_time() -> None:
     assert slowly.seconds < alone.seconds
 
 
-def test_a_group_takes_longer_than_one_response_and_long_tails_longer_still() -> None:
+def test_group_takes_longer_than_a_response_especially_with_long_tails() -> None:
     group, single = a_workload(group_size=8), a_workload(group_size=1)
     even = a_workload(max_response_tokens=single.response_tokens)
     assert even.group_spread < single.group_spread < group.group_spread
@@ -116,7 +116,7 @@ def test_slow_replicas_run_less_at_once() -> None:
         pytest.param(OtherStepParts(scoring_seconds=20), id="scoring"),
     ],
 )
-def test_what_else_a_trajectory_waits_for_leaves_it_less(beside: OtherStepParts) -> None:
+def test_waits_elsewhere_leave_a_trajectory_less_time(beside: OtherStepParts) -> None:
     work = a_workload(max_staleness=1)
     alone = generated([some_rollouts(work)], work, OtherStepParts())
     found = generated([some_rollouts(work)], work, beside)
@@ -135,7 +135,7 @@ def test_rollouts_behind_a_slow_link_are_of_little_use() -> None:
 @pytest.mark.parametrize(
     ("max_staleness", "waits"), [(1, True), (8, False)], ids=["whole batches", "open batches"]
 )
-def test_beside_a_trainer_that_has_its_batch_a_replica_waits_for_newer_weights(
+def test_replica_beside_a_satisfied_trainer_waits_for_newer_weights(
     max_staleness: int, waits: bool
 ) -> None:
     # Training takes as long as generation needs alone: at η = 1 the batch that older weights
@@ -149,7 +149,7 @@ def test_beside_a_trainer_that_has_its_batch_a_replica_waits_for_newer_weights(
     assert (lag / 4 < longer < lag) if waits else (longer < lag / 50)
 
 
-def test_a_link_is_crossed_while_generation_goes_on() -> None:
+def test_link_is_crossed_during_generation() -> None:
     work = a_workload(max_staleness=4)
     beside = OtherStepParts(others_seconds=2 * seconds(work, some_rollouts(work)))
     crossing = some_rollouts(work, weights=WeightSync(transfer_seconds=5, load_seconds=0))
@@ -157,7 +157,7 @@ def test_a_link_is_crossed_while_generation_goes_on() -> None:
     assert seconds(work, crossing, beside=beside) < seconds(work, stopping, beside=beside)
 
 
-def test_a_synchronous_batch_is_all_that_runs() -> None:
+def test_synchronous_batch_is_all_that_runs() -> None:
     job = a_job(mode=Mode.SYNC, global_batch_size=64)
     work = workload(job, MODEL)
     found = generated([some_rollouts(work)], work, OtherStepParts())

@@ -52,7 +52,7 @@ def time(
     return training_time(job, [(replica, most)] * replicas, rings, mode=mode)
 
 
-def test_one_gpu_computes_and_communicates_with_nobody() -> None:
+def test_single_gpu_computes_without_communication() -> None:
     (shard,) = shards(MODEL, Parallelism(tensor=1, stage_layers=(36,)))
     sequence = compute.training_seconds(
         shard,
@@ -66,7 +66,7 @@ def test_one_gpu_computes_and_communicates_with_nobody() -> None:
     assert found.tensor_parallel_seconds + found.pipeline_seconds + found.data_parallel_seconds == 0
 
 
-def test_a_batch_waits_for_the_replica_with_the_most_of_it() -> None:
+def test_batch_waits_for_the_replica_with_the_most_of_it() -> None:
     seven, eight = time(replicas=7).compute_seconds, time(replicas=8).compute_seconds
     assert seven / eight == pytest.approx(37 / 32)  # ceil(256/7) against 256/8
 
@@ -88,7 +88,7 @@ def test_gpus_of_one_machine_share_its_way_out() -> None:
     assert shared == pytest.approx(8 * own, rel=1e-2)
 
 
-def test_a_pipeline_idles_while_it_fills_and_drains() -> None:
+def test_pipeline_idles_while_it_fills_and_drains() -> None:
     found = time(stages=4, of=work(batch_size=8))
     # Four stages and eight microbatches: three turns more than the eight that compute, but
     # not of the slowest stage. The first has fewer layers, for it holds the embedding too.
@@ -108,7 +108,7 @@ def test_keeping_activations_saves_the_second_forward() -> None:
     assert kept.compute_seconds == pytest.approx(plain.compute_seconds * 4 / 5)
 
 
-def test_dividing_the_optimizer_costs_no_traffic_but_dividing_all_gathers_every_pass() -> None:
+def test_full_sharding_alone_adds_gathers_to_every_pass() -> None:
     plain, optimizer, full = (
         time(replicas=4, mode=TrainingMode(sharding=sharding)) for sharding in Sharding
     )
@@ -118,7 +118,7 @@ def test_dividing_the_optimizer_costs_no_traffic_but_dividing_all_gathers_every_
     assert optimizer.optimizer_seconds == pytest.approx(plain.optimizer_seconds / 4)
 
 
-def test_the_total_is_the_sum_of_its_terms() -> None:
+def test_total_is_the_sum_of_its_terms() -> None:
     found = time(replicas=4, tensor=2, stages=2)
     assert found.total_seconds == (
         found.compute_seconds
@@ -141,12 +141,12 @@ def test_the_total_is_the_sum_of_its_terms() -> None:
         pytest.param({"stages": 8, "of": work(batch_size=1)}, "pipeline bubble", id="one sequence"),
     ],
 )
-def test_the_largest_term_binds(changes: dict[str, object], binding: str) -> None:
+def test_largest_term_binds(changes: dict[str, object], binding: str) -> None:
     assert time(**changes).binding == binding  # type: ignore[arg-type]
 
 
 @given(replicas=st.integers(1, 64), factor=st.floats(1, 100))
-def test_a_faster_wire_never_slows_training(replicas: int, factor: float) -> None:
+def test_faster_wire_never_slows_training(replicas: int, factor: float) -> None:
     better = Channel(
         bytes_per_second=WIRE.bytes_per_second * factor,
         latency_seconds=WIRE.latency_seconds / factor,

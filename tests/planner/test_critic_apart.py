@@ -60,7 +60,7 @@ def apart() -> Plan:
     return made(TWO_REGIONS, JOB)
 
 
-def test_a_critic_is_put_where_nothing_else_of_the_trainer_can_be(apart: Plan) -> None:
+def test_critic_is_placed_where_no_other_trainer_task_fits(apart: Plan) -> None:
     policy, critic = apart.groups_with(Task.ACTOR_TRAINING), critics(apart)
     assert {each.region for each in critic} != {each.region for each in policy}
     together = made(TWO_REGIONS, with_strategy(JOB, Strategy.AREAL_HEX))
@@ -68,14 +68,14 @@ def test_a_critic_is_put_where_nothing_else_of_the_trainer_can_be(apart: Plan) -
     assert apart.prediction.step_seconds < 0.8 * together.prediction.step_seconds
 
 
-def test_what_trains_comes_first_in_a_plan(apart: Plan) -> None:
+def test_training_groups_come_first_in_a_plan(apart: Plan) -> None:
     first, second, *others = apart.groups
     assert Task.ACTOR_TRAINING in first.tasks
     assert second in critics(apart)
     assert not any(TRAINING_TASKS.intersection(each.tasks) for each in others)
 
 
-def test_each_model_is_split_alike_and_every_replica_has_work(apart: Plan) -> None:
+def test_models_are_split_alike_and_replicas_have_work(apart: Plan) -> None:
     assert critic_split(apart)
     for split in (training_split(apart), critic_split(apart)):
         assert split
@@ -84,7 +84,7 @@ def test_each_model_is_split_alike_and_every_replica_has_work(apart: Plan) -> No
     assert critic.training_mode
 
 
-def test_neither_has_the_others_state_in_its_memory(apart: Plan) -> None:
+def test_policy_and_critic_apart_do_not_hold_each_others_state(apart: Plan) -> None:
     assert JOB.model.architecture
     whole = training_state_bytes(JOB.model.architecture.num_parameters)
     for task in TRAINING_TASKS:
@@ -93,7 +93,7 @@ def test_neither_has_the_others_state_in_its_memory(apart: Plan) -> None:
         assert kept < whole
 
 
-def test_a_step_takes_as_long_as_both_trainings_need(apart: Plan) -> None:
+def test_step_takes_as_long_as_both_trainings_need(apart: Plan) -> None:
     expected = apart.prediction
     slowest = min(
         sum(len(each.replicas) * each.samples_per_second for each in apart.groups_with(task))
@@ -106,7 +106,7 @@ def test_a_step_takes_as_long_as_both_trainings_need(apart: Plan) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("job", [JOB, WITH_A_REFERENCE], ids=["no reference", "with a reference"])
 @pytest.mark.parametrize("strategy", [Strategy.AUTO, Strategy.HETRL, Strategy.ILP])
-def test_every_search_of_groups_finds_that_it_pays(strategy: Strategy, job: JobSpec) -> None:
+def test_group_searches_find_that_it_pays(strategy: Strategy, job: JobSpec) -> None:
     found = made(TWO_REGIONS, with_strategy(job, strategy))
     assert critics(found)
     best = made(TWO_REGIONS, job).prediction.step_seconds
@@ -114,7 +114,7 @@ def test_every_search_of_groups_finds_that_it_pays(strategy: Strategy, job: JobS
 
 
 @pytest.mark.slow
-def test_a_synchronous_step_waits_for_both() -> None:
+def test_synchronous_step_waits_for_both() -> None:
     algorithm = replace(PPO, mode=Mode.SYNC, max_staleness=0)
     job = replace(JOB, algorithm=algorithm)
     found = made(TWO_REGIONS, job)
@@ -128,7 +128,7 @@ def test_a_synchronous_step_waits_for_both() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", Mode)
-def test_no_plan_with_a_critic_apart_passes_the_bound(mode: Mode) -> None:
+def test_plan_with_a_critic_apart_stays_below_the_bound(mode: Mode) -> None:
     algorithm = replace(PPO, mode=mode, max_staleness=0 if mode is Mode.SYNC else 2)
     job = replace(JOB, algorithm=algorithm)
     space = space_of(TWO_REGIONS, job, runnable_only=True)
@@ -140,7 +140,7 @@ def test_no_plan_with_a_critic_apart_passes_the_bound(mode: Mode) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_without_a_critic_has_none_apart() -> None:
+def test_job_without_a_critic_has_none_apart() -> None:
     assert not critics(made(TWO_REGIONS, a_job("Qwen3-1.7B")))
 
 
@@ -168,7 +168,7 @@ def test_policy_and_critic_may_exchange_gpus() -> None:
 # ---- a plan that runs, later ---------------------------------------------------------------------
 
 
-def test_a_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
+def test_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
     assert misfits(apart, TWO_REGIONS, JOB) == ()
     now = predict(apart, TWO_REGIONS, JOB)
     assert now
@@ -177,7 +177,7 @@ def test_a_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
 
 
 @pytest.mark.slow
-def test_a_critic_stays_where_it_is_when_rollouts_change() -> None:
+def test_critic_stays_where_it_is_when_rollouts_change() -> None:
     found = made(both(TWO_REGIONS, a_fleet(a100=2, region="east", gpus_per_machine=1)), JOB)
     fleet = both(TWO_REGIONS, a_fleet(a100=2, l40s=4, region="east", gpus_per_machine=1))
     (policy,) = found.groups_with(Task.ACTOR_TRAINING)
@@ -189,13 +189,13 @@ def test_a_critic_stays_where_it_is_when_rollouts_change() -> None:
     assert changed.groups_with(Task.ACTOR_TRAINING) == (policy,)
 
 
-def test_more_replicas_of_a_critic_than_a_minibatch_has_sequences_do_not_fit(apart: Plan) -> None:
+def test_critic_replicas_beyond_the_sequences_of_a_minibatch_are_refused(apart: Plan) -> None:
     job = replace(JOB, algorithm=replace(PPO, global_batch_size=16, minibatches=16))
     said = misfits(apart, TWO_REGIONS, job)
     assert any(each.startswith("critic training replicas of the plan must be") for each in said)
 
 
-def test_a_critic_that_is_split_in_two_ways_does_not_fit(apart: Plan) -> None:
+def test_critic_that_is_split_in_two_ways_does_not_fit(apart: Plan) -> None:
     (critic,) = critics(apart)
     first, *others = critic.replicas
     cut = replace(

@@ -130,14 +130,14 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
     ],
 )
 @pytest.mark.slow
-def test_there_is_no_plan_and_the_reason_has_numbers(
+def test_infeasible_job_gets_reasons_with_numbers(
     fleet: ClusterSnapshot, job: JobSpec, said: str
 ) -> None:
     found = reasons(fleet, job)
     assert re.search(said, found), found
 
 
-def test_an_engine_that_does_not_split_is_named() -> None:
+def test_engine_that_does_not_split_is_named() -> None:
     found = reasons(
         a_fleet(l4=8), a_job("Qwen3-14B", engine=Engine.TRANSFORMERS), runnable_only=True
     )

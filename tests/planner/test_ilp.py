@@ -116,7 +116,7 @@ COLUMNS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(columns=COLUMNS)
 @pytest.mark.slow
-def test_no_partition_is_quicker_than_the_one_chosen(columns: list[Column]) -> None:
+def test_chosen_partition_is_the_quickest(columns: list[Column]) -> None:
     every = [seconds_of(each) for each in partitions(columns)]
     chosen = a_program(columns).choose(should_stop=never, seed=1)
     if not every:
@@ -139,7 +139,7 @@ def test_columns_that_others_beat_are_not_missed(columns: list[Column]) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(columns=COLUMNS, budget=st.floats(1.0, 8.0))
-def test_a_budget_is_kept(columns: list[Column], budget: float) -> None:
+def test_budget_is_kept(columns: list[Column], budget: float) -> None:
     limits = Limits(
         budget_dollars_per_hour=budget, max_gpus=None, min_replicas=1, max_replicas=None
     )
@@ -156,7 +156,7 @@ def test_a_budget_is_kept(columns: list[Column], budget: float) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(columns=COLUMNS, pace=st.floats(5.0, 40.0))
-def test_the_cheapest_within_a_pace_is_chosen(columns: list[Column], pace: float) -> None:
+def test_cheapest_within_a_pace_is_chosen(columns: list[Column], pace: float) -> None:
     chosen = a_program(columns, goal=Cheapest(pace)).choose(should_stop=never, seed=1)
     prices = [
         sum(column.dollars_per_hour + 0.01 * column.num_gpus for column in each)
@@ -169,7 +169,7 @@ def test_the_cheapest_within_a_pace_is_chosen(columns: list[Column], pace: float
         assert found <= min(prices) * 1.006
 
 
-def test_what_is_forbidden_is_not_chosen_again() -> None:
+def test_forbidden_choice_is_not_chosen_again() -> None:
     columns = [
         a_column((1, 2, 1, 0), (2, 1), seconds=3),
         a_column((1, 2, 1, 0), (2, 0), seconds=4),
@@ -182,7 +182,7 @@ def test_what_is_forbidden_is_not_chosen_again() -> None:
     assert found == columns
 
 
-def test_a_wait_for_scores_elsewhere_counts_where_responses_age() -> None:
+def test_wait_for_scores_elsewhere_counts_where_responses_age() -> None:
     apart = [a_column((1, 0, 1, 0), (2, 0), seconds=6), a_column((0, 2, 0, 0), (0, 1), seconds=5)]
     chosen = a_program(apart, steps_ahead=1.0).choose(should_stop=never, seed=1)
     assert chosen is not None
@@ -196,7 +196,7 @@ def test_a_wait_for_scores_elsewhere_counts_where_responses_age() -> None:
         pytest.param(a_fleet(a100=24, l40s=8), [3, 1], id="machines of a site"),
     ],
 )
-def test_small_fleets_are_counted_by_gpus_and_large_ones_by_machines(
+def test_small_fleets_are_counted_by_gpus_and_large_by_machines(
     fleet: ClusterSnapshot, units: list[int]
 ) -> None:
     devices = devices_of(fleet)
@@ -204,7 +204,7 @@ def test_small_fleets_are_counted_by_gpus_and_large_ones_by_machines(
 
 
 @pytest.mark.slow
-def test_many_machines_are_taken_several_at_a_time() -> None:
+def test_machines_are_taken_several_at_a_time() -> None:
     devices = devices_of(a_fleet(a100=320, l40s=320, l4=320))
     here = supplies(devices)
     assert sum(map(len, bundles(here, devices))) <= MOST_BUNDLES
@@ -265,7 +265,7 @@ def test_groups_that_run_are_named_as_the_list_has_them(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [Mode.SYNC, Mode.ASYNC])
-def test_the_ilp_plans_within_its_budget_and_repeats_itself(mode: Mode) -> None:
+def test_ilp_plans_within_its_budget_and_repeats_itself(mode: Mode) -> None:
     free = made(a_job("Qwen3-1.7B", strategy=Strategy.ILP, mode=mode))
     tight = a_job(
         "Qwen3-1.7B",
@@ -297,7 +297,7 @@ class Counting(Evaluator):
 
 
 @pytest.mark.slow
-def test_a_start_in_one_region_needs_fewer_columns_for_the_same_plan() -> None:
+def test_start_in_one_region_needs_fewer_columns_for_the_plan() -> None:
     job = a_job("Qwen3-1.7B", mode=Mode.SYNC)
     space = space_of(a_fleet(a100=16, l40s=16, l4=8), job, runnable_only=False)
     devices = Devices(snapshot=space.snapshot, sites=space.sites)

@@ -53,7 +53,7 @@ def at_price(fleet: ClusterSnapshot, kind: str, dollars: float) -> ClusterSnapsh
     return replace(fleet, gpu_kinds=tuple(kinds))
 
 
-def test_machines_that_join_take_more_rollouts_beside_the_trainers_that_stay(
+def test_joining_machines_take_rollouts_beside_the_staying_trainers(
     running: Plan,
 ) -> None:
     found = improve_rollouts(running, LARGE, talkative())
@@ -64,14 +64,14 @@ def test_machines_that_join_take_more_rollouts_beside_the_trainers_that_stay(
     assert found.prediction.samples_per_second > running.prediction.samples_per_second
 
 
-def test_a_fleet_as_it_was_offers_nothing_worse(running: Plan) -> None:
+def test_fleet_as_it_was_offers_nothing_worse(running: Plan) -> None:
     found = improve_rollouts(running, SMALL, talkative())
 
     assert found
     assert found.prediction.samples_per_second >= running.prediction.samples_per_second
 
 
-def test_a_number_that_the_user_set_stays() -> None:
+def test_number_that_the_user_set_stays() -> None:
     job = talkative()
     job = replace(job, rollout=replace(job.rollout, replicas=2))
     found = plan(SMALL, job, runnable_only=True, evaluations=60)
@@ -83,7 +83,7 @@ def test_a_number_that_the_user_set_stays() -> None:
     assert len(places(better)) == 2
 
 
-def test_a_search_that_is_stopped_gives_what_it_has(running: Plan) -> None:
+def test_search_that_is_stopped_gives_what_it_has(running: Plan) -> None:
     found = improve_rollouts(running, LARGE, talkative(), should_stop=lambda: True)
 
     assert found
@@ -98,7 +98,7 @@ def test_trainers_whose_machine_is_gone_cannot_stay(running: Plan) -> None:
     assert predict(running, left, talkative()) is None
 
 
-def test_a_plan_is_worth_what_prices_are_now(running: Plan) -> None:
+def test_plan_is_worth_what_prices_are_now(running: Plan) -> None:
     before = predict(running, SMALL, talkative())
     dearer = predict(running, at_price(SMALL, "A100-80GB", 100.0), talkative())
 
@@ -113,7 +113,7 @@ def cheap(rate: float) -> JobSpec:
     return talkative(MinimiseCost(required_samples_per_second=rate))
 
 
-def test_a_cheaper_pool_takes_the_rollouts_over(running: Plan) -> None:
+def test_cheaper_pool_takes_the_rollouts_over(running: Plan) -> None:
     job = cheap(running.prediction.samples_per_second / 2)
     dear = plan(at_price(LARGE, "L4", 50.0), job, runnable_only=True, evaluations=60)
     assert isinstance(dear, Plan)

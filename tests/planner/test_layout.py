@@ -75,12 +75,12 @@ def apart(training: tuple[PipelineStage, ...], generation: tuple[PipelineStage, 
         ),
     ],
 )
-def test_what_breaks_the_rules_is_named(layout: Layout, fault: str) -> None:
+def test_broken_rules_are_named(layout: Layout, fault: str) -> None:
     devices = devices_of(a_fleet(a100_80=8, l4=4, gpus_per_machine=4))
     assert any(fault in each for each in faults(layout, devices, num_layers=LAYERS))
 
 
-def test_a_layout_within_the_rules_has_no_fault() -> None:
+def test_layout_within_the_rules_has_no_fault() -> None:
     devices = devices_of(a_fleet(a100_80=8, l4=4, gpus_per_machine=4))
     across = (PipelineStage((3,), 20), PipelineStage((8,), 8))
     assert faults(apart(across, whole(0, 1)), devices, num_layers=LAYERS) == ()
@@ -88,7 +88,7 @@ def test_a_layout_within_the_rules_has_no_fault() -> None:
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.slow
-def test_a_choice_of_phase_1_costs_the_same_as_a_layout(mode: Mode) -> None:
+def test_choice_of_phase_1_costs_the_same_as_a_layout(mode: Mode) -> None:
     fleet = a_fleet(a100=24, l40s=24, l4=16)
     job = a_job("Qwen3-8B", mode=mode)
     space = space_of(fleet, job, runnable_only=False)
@@ -118,7 +118,7 @@ def test_tasks_that_share_gpus_take_turns_and_others_do_not() -> None:
     assert separate.step_seconds == max(cost.seconds for cost in separate.tasks.values())
 
 
-def test_a_gpu_that_is_too_small_is_named() -> None:
+def test_gpu_that_is_too_small_is_named() -> None:
     devices = devices_of(a_fleet(l4=2, gpus_per_machine=2))
     found = Evaluator(work(), devices).evaluate(apart(whole(0), whole(1)))
     assert isinstance(found, Misfit)
@@ -141,7 +141,7 @@ def test_faster_replica_gets_more_of_the_batch() -> None:
     assert a100 != pytest.approx(other)
 
 
-def test_gradients_that_cross_regions_go_at_the_slowest_link_of_the_best_ring() -> None:
+def test_gradients_across_regions_use_the_slowest_link_of_the_ring() -> None:
     links = (
         Link(source="east", target="west", bytes_per_second=1e9, latency_seconds=0.01),
         Link(source="east", target="far", bytes_per_second=1e8, latency_seconds=0.1),
@@ -155,7 +155,7 @@ def test_gradients_that_cross_regions_go_at_the_slowest_link_of_the_best_ring() 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.slow
-def test_what_evolution_makes_keeps_the_rules_and_fits_its_plan(seed: int) -> None:
+def test_evolution_keeps_the_rules_and_fits_its_plan(seed: int) -> None:
     fleet = both(
         a_fleet(a100_80=4, l40s=6, gpus_per_machine=4), a_fleet(l4=4, a100=2, region="far")
     )
@@ -188,7 +188,7 @@ def test_what_evolution_makes_keeps_the_rules_and_fits_its_plan(seed: int) -> No
     assert priced
 
 
-def test_a_layout_survives_the_way_through_a_genome() -> None:
+def test_layout_survives_the_way_through_a_genome() -> None:
     fleet = a_fleet(a100_80=8, l40s=8, gpus_per_machine=8)
     devices = devices_of(fleet)
     evaluator = Evaluator(work(), devices)

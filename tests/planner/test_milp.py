@@ -122,7 +122,7 @@ EVERY_FLEET = [SLOW_TO_ENUMERATE if name == "two regions" else name for name in 
 
 @pytest.mark.parametrize("fleet", EVERY_FLEET)
 @pytest.mark.parametrize("job", JOBS)
-def test_the_fastest_choice_is_found(fleet: str, job: str) -> None:
+def test_fastest_choice_is_found(fleet: str, job: str) -> None:
     space = a_space(FLEETS[fleet], JOBS[job])
     shortest = best(space, lambda choice: choice.step_seconds)
 
@@ -139,7 +139,7 @@ def test_the_fastest_choice_is_found(fleet: str, job: str) -> None:
 
 @pytest.mark.parametrize("fleet", EVERY_FLEET)
 @pytest.mark.parametrize("mode", list(Mode))
-def test_the_cheapest_choice_at_a_pace_is_found(fleet: str, mode: Mode) -> None:
+def test_cheapest_choice_at_a_pace_is_found(fleet: str, mode: Mode) -> None:
     space = a_space(FLEETS[fleet], a_job("Qwen3-0.6B", global_batch_size=64, mode=mode))
     choices = list(every_choice(space))
     shortest = best(space, lambda choice: choice.step_seconds, of=choices)
@@ -158,7 +158,7 @@ def test_the_cheapest_choice_at_a_pace_is_found(fleet: str, mode: Mode) -> None:
     assert SEARCHER.best(space, Cheapest(0.98 * shortest)) is None
 
 
-def test_a_search_that_is_stopped_keeps_what_it_has() -> None:
+def test_search_that_is_stopped_keeps_what_it_has() -> None:
     space = a_space(FLEETS["two regions"], JOBS["async"])
     stopped = Searcher(should_stop=lambda: True, seed=1).best(space, Fastest())
     assert stopped is None or not stopped.is_complete

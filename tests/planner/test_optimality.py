@@ -44,12 +44,12 @@ THAT_RUN = {
 
 
 @pytest.mark.parametrize(("num_tasks", "bell"), [(2, 2), (4, 15), (6, 203)])
-def test_the_oracle_groups_tasks_in_every_way(num_tasks: int, bell: int) -> None:
+def test_oracle_groups_tasks_in_every_way(num_tasks: int, bell: int) -> None:
     found = list(partitions(tuple(Task)[:num_tasks]))
     assert len(found) == len(set(map(frozenset, found))) == bell
 
 
-def test_the_oracle_divides_layers_in_every_way() -> None:
+def test_oracle_divides_layers_in_every_way() -> None:
     assert sorted(compositions(4, 2)) == [(1, 3), (2, 2), (3, 1)]
     assert len(list(compositions(9, 4))) == 56  # 8 over 3
 
@@ -59,7 +59,7 @@ def test_the_oracle_divides_layers_in_every_way() -> None:
     # Sets of lists on every subset (73, 13, 3, 1 on 4, 3, 2, 1 GPUs): each list one replica.
     [(1, 1), (2, 2 * 1 + 3), (3, 3 * 1 + 3 * 3 + 13), (4, 4 + 6 * 3 + 4 * 13 + 73)],
 )
-def test_the_oracle_serves_with_every_set_of_pipelines(num_gpus: int, num_ways: int) -> None:
+def test_oracle_serves_with_every_set_of_pipelines(num_gpus: int, num_ways: int) -> None:
     tiny = _uniform(num_gpus)
     # As many layers as stages divide in one way only if every stage has one; so count by shape.
     found = Cuts(tiny.devices, num_layers=4, num_heads=1).layouts(Task.REFERENCE_INFERENCE)
@@ -71,7 +71,7 @@ def test_the_oracle_serves_with_every_set_of_pipelines(num_gpus: int, num_ways: 
 
 
 @pytest.mark.parametrize("seed", [3, 22])
-def test_whatever_the_oracle_visits_is_a_layout(seed: int) -> None:
+def test_oracle_visits_only_layouts(seed: int) -> None:
     drawn = instance(seed, algorithm="GRPO", is_synchronous=False, max_gpus=3)
     work = replace(drawn.work, tasks=THREE)
     visited = list(islice(all_layouts(Evaluator(work, drawn.devices)), 0, None, 97))
@@ -99,9 +99,7 @@ paces = st.builds(
 
 @given(st.lists(paces, min_size=1, max_size=4), st.integers(1, 9))
 @pytest.mark.slow
-def test_no_division_of_a_batch_ends_sooner_than_the_balanced_one(
-    replicas: list[Pace], sequences: int
-) -> None:
+def test_balanced_division_of_a_batch_ends_soonest(replicas: list[Pace], sequences: int) -> None:
     def end(counts: tuple[int, ...]) -> float:
         return max(pace.seconds(n) for pace, n in zip(replicas, counts, strict=True))
 
@@ -119,14 +117,14 @@ def _uniform(num_gpus: int) -> Instance:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
 @pytest.mark.parametrize("seed", [21])
-def test_the_search_finds_the_best_layout_of_a_small_fleet(seed: int, is_synchronous: bool) -> None:
+def test_search_finds_the_best_layout_of_a_small_fleet(seed: int, is_synchronous: bool) -> None:
     drawn = instance(seed, algorithm="GRPO", is_synchronous=is_synchronous, max_gpus=3)
     best, found = _both(drawn, evaluations=400)
     assert found <= 1.05 * best
 
 
 @pytest.mark.slow
-def test_the_search_is_close_to_the_best_layout_of_most_small_fleets() -> None:
+def test_search_is_close_to_the_optimum_on_small_fleets() -> None:
     gaps = [
         found / best - 1
         for seed in range(20, 22)
@@ -162,7 +160,7 @@ def _both(drawn: Instance, *, evaluations: int) -> tuple[float, float]:
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
 @pytest.mark.parametrize("name", THAT_RUN)
 @pytest.mark.parametrize("seed", [1, 28])
-def test_of_all_that_runs_on_a_small_fleet_the_best_is_found(
+def test_search_finds_the_best_runnable_plan_on_a_small_fleet(
     seed: int, name: str, is_synchronous: bool
 ) -> None:
     best, found = _drawn_and_run(seed, name, is_synchronous=is_synchronous)
@@ -175,7 +173,7 @@ def test_of_all_that_runs_on_a_small_fleet_the_best_is_found(
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
 @pytest.mark.parametrize("name", ["PPO", "PPO with a reward model"])
 @pytest.mark.parametrize(("seed", "is_apart"), [(3, True), (4, True), (0, False)])
-def test_a_critic_is_apart_where_that_is_the_best_that_runs(
+def test_critic_is_apart_where_that_is_the_best_that_runs(
     seed: int, name: str, is_synchronous: bool, is_apart: bool
 ) -> None:
     best, found = _drawn_and_run(seed, name, is_synchronous=is_synchronous)
@@ -200,7 +198,7 @@ def _drawn_and_run(
 
 
 @pytest.mark.slow
-def test_of_all_that_runs_the_best_is_found_on_most_small_fleets() -> None:
+def test_search_finds_the_best_runnable_plan_on_most_small_fleets() -> None:
     gaps = []
     for seed in range(14):
         for name in ("GRPO", "PPO"):

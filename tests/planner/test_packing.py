@@ -39,7 +39,7 @@ def packed(drawn: Instance) -> tuple[TaskLayout, ...] | None:
     return Packing(evaluator, ways, drawn.work.tasks, everything(drawn.devices)).best()
 
 
-def test_six_models_are_packed_where_one_after_the_other_they_hardly_fit() -> None:
+def test_six_models_are_packed_where_they_hardly_fit() -> None:
     drawn = instance(TIGHT, algorithm="PPO", is_synchronous=True, max_gpus=5)
     found = packed(drawn)
     assert found is not None
@@ -50,7 +50,7 @@ def test_six_models_are_packed_where_one_after_the_other_they_hardly_fit() -> No
 
 
 @pytest.mark.parametrize("seed", [101, 107, 108])
-def test_no_combination_that_fits_takes_less_time(seed: int) -> None:
+def test_packing_takes_the_least_time_that_fits(seed: int) -> None:
     drawn = instance(seed, algorithm="GRPO", is_synchronous=True, max_gpus=3)
     evaluator, ways = ways_of(drawn)
     owned = everything(drawn.devices)
@@ -74,7 +74,7 @@ def test_no_combination_that_fits_takes_less_time(seed: int) -> None:
     assert shortest is None or priced.step_seconds <= shortest * (1 + 1e-6)
 
 
-def test_no_way_is_listed_that_another_beats() -> None:
+def test_listed_ways_do_not_dominate_each_other() -> None:
     drawn = instance(101, algorithm="GRPO", is_synchronous=True, max_gpus=3)
     _, ways = ways_of(drawn)
     for task in drawn.work.tasks:

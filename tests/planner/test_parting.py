@@ -47,7 +47,7 @@ def a_genome(counts: Counts, grouping: Grouping = TOGETHER) -> Genome:
         pytest.param(((8, 0), (3, 1)), [], id="a trainer that has nothing to give"),
     ],
 )
-def test_what_scores_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Counts]) -> None:
+def test_scoring_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Counts]) -> None:
     found = list(parted(a_genome(counts), APART, devices()))
     assert [each.counts for each in found] == expected
     assert all(each.grouping == APART and not each.cuts for each in found)
@@ -77,7 +77,7 @@ WITH_A_CRITIC: Grouping = (
         pytest.param(((8, 0), (3, 1)), [], id="a trainer that has nothing to give"),
     ],
 )
-def test_a_critic_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Counts]) -> None:
+def test_critic_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Counts]) -> None:
     apart: Grouping = (GENERATES, CRITIC, (*REFERENCE, *TRAINS))
     apart = tuple(sorted(apart, key=lambda group: list(Task).index(group[0])))
     found = list(parted(a_genome(counts, WITH_A_CRITIC), apart, devices()))
@@ -88,7 +88,7 @@ def test_a_critic_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Count
     assert rows == expected
 
 
-def test_a_critic_and_a_reference_are_put_on_gpus_of_their_own() -> None:
+def test_critic_and_reference_are_put_on_gpus_of_their_own() -> None:
     apart: Grouping = (GENERATES, REFERENCE, CRITIC, TRAINS)
     found = list(parted(a_genome(((2, 6), (0, 0)), WITH_A_CRITIC), apart, devices()))
     assert [each.counts for each in found] == [
@@ -110,14 +110,14 @@ ALL_IN_ONE: Grouping = ((*GENERATES, *REFERENCE, *TRAINS),)
         ),
     ],
 )
-def test_where_no_group_is_added_each_has_its_own_gpus(grouping: Grouping, counts: Counts) -> None:
+def test_groups_have_their_own_gpus_where_none_is_added(grouping: Grouping, counts: Counts) -> None:
     (found,) = parted(a_genome(((2, 6), (0, 4))), grouping, devices())
     assert found.grouping == grouping
     assert found.counts == counts
     assert not found.cuts
 
 
-def test_generation_leaves_a_trainer_that_did_all_with_half_of_the_gpus() -> None:
+def test_generation_leaves_an_all_in_one_trainer_half_the_gpus() -> None:
     found = list(parted(a_genome(((8,), (4,)), ALL_IN_ONE), TOGETHER, devices()))
     assert {each.grouping for each in found} == {TOGETHER}
     assert ((4, 4), (0, 4)) in [each.counts for each in found]

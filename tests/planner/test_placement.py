@@ -36,7 +36,7 @@ def test_capacity_counts_whole_blocks_on_each_machine(size: int, capacity: int) 
     machines=st.lists(st.integers(1, 16), min_size=1, max_size=5),
     wanted=st.lists(st.sampled_from(SHARE_SIZES), max_size=40),
 )
-def test_shares_fit_in_any_order_exactly_when_they_are_counted_to(
+def test_shares_fit_in_any_order_exactly_when_counted(
     machines: list[int], wanted: list[int]
 ) -> None:
     # The promise that lets the MILP count instead of pack.
@@ -63,7 +63,7 @@ def test_replicas_that_follow_each_other_are_neighbours() -> None:
     assert {share.machine for each in replicas for share in each.shares} == {"m0"}
 
 
-def test_a_small_share_leaves_large_blocks_whole() -> None:
+def test_small_share_leaves_large_blocks_whole() -> None:
     free = FreeBlocks(a_site(8, 2).machines)
     assert [free.take(1), free.take(1), free.take(8)] == ["m1", "m1", "m0"]
 
@@ -78,7 +78,7 @@ def test_machines_are_grouped_by_kind_region_and_pool() -> None:
     ]
 
 
-def test_a_job_with_pools_uses_only_their_machines_at_their_price() -> None:
+def test_job_with_pools_uses_only_their_machines_at_their_price() -> None:
     fleet = a_fleet(kinds=(a_kind("L4"),))
     machines = [*machines_of("L4", 8, pool="edge"), *machines_of("L4", 8, region="eu")]
     fleet = type(fleet)(gpu_kinds=fleet.gpu_kinds, machines=tuple(machines))

@@ -53,7 +53,7 @@ def made(fleet: ClusterSnapshot, job: JobSpec, *, runnable_only: bool = False) -
         ),
     ],
 )
-def test_a_mixed_fleet_beats_each_of_its_kinds_alone(model: str) -> None:
+def test_mixed_fleet_beats_each_of_its_kinds_alone(model: str) -> None:
     mixed = made(HETRL_FLEET, a_job(model))
     alone = made(HETRL_FLEET, a_job(model, strategy=Strategy.HOMOGENEOUS))
     assert mixed.prediction.samples_per_second > 1.2 * alone.prediction.samples_per_second
@@ -80,14 +80,14 @@ def test_rejected_plans_say_how_much_slower_they_are() -> None:
 
 @pytest.mark.parametrize("engine", Engine)
 @pytest.mark.slow
-def test_a_small_model_gets_a_plan_that_this_release_runs(engine: Engine) -> None:
+def test_small_model_gets_a_plan_that_this_release_runs(engine: Engine) -> None:
     job = a_job("Qwen3-1.7B", engine=engine)
     found = made(SMALL_FLEET, job, runnable_only=True)
     assert obstacles(found, job) == ()
 
 
 @pytest.mark.slow
-def test_training_a_model_too_large_for_one_gpu_is_split_and_runs() -> None:
+def test_model_too_large_for_one_gpu_trains_split() -> None:
     job = a_job("Qwen3-8B")
     found = made(SMALL_FLEET, job, runnable_only=True)
     (trains,) = found.groups_with(Task.ACTOR_TRAINING)
@@ -96,7 +96,7 @@ def test_training_a_model_too_large_for_one_gpu_is_split_and_runs() -> None:
 
 
 @pytest.mark.slow
-def test_replicas_of_a_plan_that_runs_divide_what_they_need_not_all_hold() -> None:
+def test_replicas_shard_what_they_need_not_all_hold() -> None:
     job = a_job("Qwen3-1.7B")
     found = made(SMALL_FLEET, job, runnable_only=True)
     (trains,) = found.groups_with(Task.ACTOR_TRAINING)
@@ -106,7 +106,7 @@ def test_replicas_of_a_plan_that_runs_divide_what_they_need_not_all_hold() -> No
     assert obstacles(found, job) == ()
 
 
-def test_one_machine_is_enough_for_a_small_model() -> None:
+def test_single_machine_is_enough_for_a_small_model() -> None:
     kinds = a_fleet(a100_80=2, l4=1)
     found = made(kinds, a_job("Qwen3-0.6B", rollout=RolloutSpec(replicas=2)), runnable_only=True)
     assert found.groups[0].tasks == (Task.ACTOR_TRAINING,)
@@ -116,14 +116,14 @@ def test_one_machine_is_enough_for_a_small_model() -> None:
 
 @pytest.mark.parametrize("replicas", [1, 5])
 @pytest.mark.slow
-def test_a_target_number_of_rollouts_is_met(replicas: int) -> None:
+def test_target_number_of_rollouts_is_met(replicas: int) -> None:
     found = made(a_fleet(a100=4, l4=4), a_job(rollout=RolloutSpec(replicas=replicas)))
     groups = found.groups_with(Task.ACTOR_GENERATION)
     assert sum(len(group.replicas) for group in groups) == replicas
 
 
 @pytest.mark.slow
-def test_at_most_so_many_rollouts_are_planned() -> None:
+def test_rollouts_are_limited_to_the_maximum() -> None:
     rollout = RolloutSpec(min_replicas=2, max_replicas=3)
     found = made(a_fleet(a100=4, l4=4), a_job(rollout=rollout))
     groups = found.groups_with(Task.ACTOR_GENERATION)
@@ -131,7 +131,7 @@ def test_at_most_so_many_rollouts_are_planned() -> None:
 
 
 @pytest.mark.slow
-def test_a_pool_gives_no_more_than_its_maximum() -> None:
+def test_pool_gives_no_more_than_its_maximum() -> None:
     fleet = a_fleet(a100=16, l4=8)
     pools = {"A100-40GB": "cloud", "L4": "edge"}
     fleet = replace(
@@ -156,7 +156,7 @@ def free_kinds(found: Plan) -> list[str]:
         pytest.param(MeetDeadline(seconds_left=100 * 256 / 20.0), id="deadline"),
     ],
 )
-def test_the_cheapest_plan_at_a_pace_reaches_it_for_less(objective: Objective) -> None:
+def test_cheapest_plan_at_a_pace_reaches_it_for_less(objective: Objective) -> None:
     fastest = made(SMALL_FLEET, a_job("Qwen3-8B"))
     cheapest = made(SMALL_FLEET, a_job("Qwen3-8B", objective=objective))
     assert cheapest.prediction.samples_per_second >= 20.0
@@ -164,7 +164,7 @@ def test_the_cheapest_plan_at_a_pace_reaches_it_for_less(objective: Objective) -
 
 
 @pytest.mark.slow
-def test_on_policy_is_slower_and_never_stale() -> None:
+def test_plan_on_policy_is_slower_and_never_stale() -> None:
     ahead = made(SMALL_FLEET, a_job("Qwen3-8B"))
     on_policy = made(SMALL_FLEET, a_job("Qwen3-8B", mode=Mode.SYNC))
     expected = on_policy.prediction
@@ -176,7 +176,7 @@ def test_on_policy_is_slower_and_never_stale() -> None:
 
 
 @pytest.mark.slow
-def test_a_slow_link_keeps_weights_at_home() -> None:
+def test_slow_link_keeps_weights_at_home() -> None:
     def rollout_regions(bytes_per_second: float) -> set[str]:
         link = Link(
             source="here", target="far", bytes_per_second=bytes_per_second, latency_seconds=0.05
@@ -192,7 +192,7 @@ def test_a_slow_link_keeps_weights_at_home() -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_for_ten_thousand_gpus_keeps_its_limits_and_is_a_small_object() -> None:
+def test_plan_for_ten_thousand_gpus_keeps_limits_and_is_small() -> None:
     fleet = a_fleet(a100=3840, l40s=3840, l4=2560)
     job = a_job("Qwen3-8B", global_batch_size=65536)
     found = made(fleet, job)
@@ -303,7 +303,7 @@ def keeps_every_limit(machines: list[tuple[str, int, str]], job: JobSpec) -> Non
     budget=st.floats(2, 60),
     more=st.floats(0.1, 60),
 )
-def test_more_budget_never_costs_throughput(
+def test_budget_increase_never_costs_throughput(
     *, machines: list[tuple[str, int, str]], model: str, mode: Mode, budget: float, more: float
 ) -> None:
     fleet = a_random_fleet(machines)
@@ -348,7 +348,7 @@ def shape(outcome: Outcome) -> object:
     return (groups, outcome.prediction, outcome.rejected, outcome.gap)
 
 
-def test_no_training_replica_is_left_with_nothing_to_do() -> None:
+def test_training_replicas_all_have_work() -> None:
     # Of four sequences an L4 beside an A100 would be given none.
     job = a_job("Qwen3-0.6B", global_batch_size=4, group_size=2, max_staleness=1)
     found = plan_job.plan(a_fleet(a100_80=2, l4=1), job, runnable_only=True)

@@ -63,19 +63,19 @@ def test_none_of_those_played_is_faster_than_the_one_taken(monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_a_single_finalist_is_taken_unplayed() -> None:
+def test_single_finalist_is_taken_unplayed() -> None:
     evaluations, evaluator = finalists()
     assert fastest_simulated(evaluations[:1], evaluator, JOB, seed=1) is evaluations[0]
 
 
 @pytest.mark.slow
-def test_the_same_seed_takes_the_same_plan() -> None:
+def test_seed_fixes_the_choice() -> None:
     first, second = (plan(FLEET, JOB, evaluations=120) for _ in range(2))
     assert first == second
 
 
 @pytest.mark.slow
-def test_a_finalist_beyond_the_budget_is_not_taken() -> None:
+def test_finalist_beyond_the_budget_is_not_taken() -> None:
     found, _ = finalists()
     fastest = min(found, key=lambda each: each.step_seconds)
     one_kind = Homogeneous().plan(a_context(JOB))

@@ -44,7 +44,7 @@ def test_tasks_are_grouped_in_every_way(count: int, bell: int) -> None:
 
 
 @pytest.mark.slow
-def test_auto_is_no_worse_than_phase_1_from_which_it_starts() -> None:
+def test_auto_is_no_worse_than_phase_1() -> None:
     first = made(SMALL, Strategy.AUTO, evaluations=0)
     assert made(SMALL, Strategy.AUTO).prediction.step_seconds <= first.prediction.step_seconds
 
@@ -60,14 +60,14 @@ def test_auto_is_no_worse_than_phase_1_from_which_it_starts() -> None:
         ),
     ],
 )
-def test_the_same_seed_gives_the_same_plan(strategy: Strategy) -> None:
+def test_seed_fixes_the_plan(strategy: Strategy) -> None:
     assert made(SMALL, strategy, evaluations=30) == made(SMALL, strategy, evaluations=30)
 
 
 @pytest.mark.slow
 @given(seed=st.integers(1, 50), mode=st.sampled_from(list(Mode)))
 @settings(max_examples=4)
-def test_no_plan_passes_the_bound(seed: int, mode: Mode) -> None:
+def test_plans_stay_below_the_bound(seed: int, mode: Mode) -> None:
     job = a_job("Qwen3-1.7B", strategy=Strategy.HETRL, mode=mode, seed=seed)
     space = space_of(SMALL, job, runnable_only=False)
     found = plan(SMALL, job, evaluations=40)
@@ -97,7 +97,7 @@ def test_weights_that_leave_a_region_count_in_the_budget(runnable_only: bool) ->
     assert found.prediction.dollars_per_hour <= 16.0 * (1 + 1e-9)
 
 
-def test_one_gpu_more_is_worth_something_where_it_is_scarce() -> None:
+def test_additional_gpu_is_worth_something_where_scarce() -> None:
     space = space_of(SMALL, a_job("Qwen3-1.7B"), runnable_only=False)
     known = bound_on(space, Fastest())
     assert known
@@ -105,7 +105,7 @@ def test_one_gpu_more_is_worth_something_where_it_is_scarce() -> None:
     assert max(known.gpu_worth.values()) > 0
 
 
-def test_a_stop_from_outside_still_gives_a_plan() -> None:
+def test_stop_from_outside_still_gives_a_plan() -> None:
     asked = iter([False] * 40)
     found = plan(
         SMALL, a_job("Qwen3-1.7B"), should_stop=lambda: next(asked, True), evaluations=10_000
@@ -133,7 +133,7 @@ def test_two_tasks_share_one_gpu_where_there_is_but_one(mode: Mode) -> None:
     assert any(group.concurrency for group in found.groups_with(Task.ACTOR_GENERATION))
 
 
-def test_the_second_phase_moves_a_pipeline_off_slow_links() -> None:
+def test_second_phase_moves_a_pipeline_off_slow_links() -> None:
     # Each pipeline lies in one region, so gradients cross the slow link: far more than the
     # activations that would if each stage did.
     link = Link(source="east", target="west", bytes_per_second=1e9, latency_seconds=1e-4)
@@ -162,7 +162,7 @@ def test_the_second_phase_moves_a_pipeline_off_slow_links() -> None:
 
 @pytest.mark.parametrize("strategy", [Strategy.HETRL, Strategy.ILP, Strategy.AREAL_HEX])
 @pytest.mark.slow
-def test_what_a_search_remembered_is_gone_without_the_garbage_collector(
+def test_search_memory_is_freed_without_the_garbage_collector(
     strategy: Strategy,
 ) -> None:
     # A million values by the end of a large one: looking through them takes half a second.

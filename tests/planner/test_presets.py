@@ -37,7 +37,7 @@ def across(fleet: ClusterSnapshot) -> list[tuple[float, float]]:
     return [(link.latency_seconds * 1e3, link.bytes_per_second / GIGABIT) for link in links]
 
 
-def test_every_two_of_the_ten_regions_are_linked() -> None:
+def test_regions_are_linked_pairwise() -> None:
     pairs = {frozenset(pair) for pair in combinations(REGIONS, 2)}
     assert DELAY_MS_AND_GBPS.keys() == pairs
     assert {frozenset((link.source, link.target)) for link in ten_regions()} == pairs
@@ -54,13 +54,13 @@ def test_every_two_of_the_ten_regions_are_linked() -> None:
         ("Tokyo", "Ireland", (199, 0.465)),
     ],
 )
-def test_a_pair_of_regions_has_the_published_figures(
+def test_pair_of_regions_has_the_published_figures(
     one: str, other: str, figures: tuple[float, float]
 ) -> None:
     assert DELAY_MS_AND_GBPS[frozenset((one, other))] == figures
 
 
-def test_a_link_takes_half_of_the_round_trip() -> None:
+def test_link_takes_half_of_the_round_trip() -> None:
     link = next(
         each
         for each in ten_regions(egress_dollars_per_gib=0.5)
@@ -72,7 +72,7 @@ def test_a_link_takes_half_of_the_round_trip() -> None:
 
 
 @pytest.mark.parametrize("name", FLEETS)
-def test_each_preset_has_the_paper_fleet_in_machines_of_eight(name: str) -> None:
+def test_presets_have_the_paper_fleet_in_machines_of_eight(name: str) -> None:
     fleet = found(name)
     counts = dict.fromkeys(PAPER_FLEET, 0)
     for machine in fleet.machines:
@@ -82,7 +82,7 @@ def test_each_preset_has_the_paper_fleet_in_machines_of_eight(name: str) -> None
 
 
 @pytest.mark.parametrize("name", FLEETS)
-def test_each_preset_says_every_link_itself(name: str) -> None:
+def test_presets_state_every_link(name: str) -> None:
     fleet = found(name)
     given = {frozenset((link.source, link.target)) for link in fleet.links}
     regions = {machine.region for machine in fleet.machines}
@@ -105,7 +105,7 @@ def test_links_span_what_the_paper_says(
     assert (min(bandwidths), max(bandwidths)) == pytest.approx(gbps)
 
 
-def test_a_single_region_has_no_links_across() -> None:
+def test_single_region_has_no_links_across() -> None:
     assert across(found("single-region")) == []
 
 
@@ -121,7 +121,7 @@ def test_pools_choose_machines_of_a_preset_by_product_and_region() -> None:
     ]
 
 
-def test_a_user_who_asks_for_no_preset_of_ours_reads_which_there_are(tmp_path: Path) -> None:
+def test_unknown_preset_is_answered_with_the_list(tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(JOB)
     result = CliRunner().invoke(hetrl, ["plan", "-f", str(job), "-t", "preset:mars"])
@@ -129,7 +129,7 @@ def test_a_user_who_asks_for_no_preset_of_ours_reads_which_there_are(tmp_path: P
     assert "--topology: unknown preset 'mars'; there are single-region, " in result.stderr
 
 
-def test_an_unknown_name_is_answered_by_the_list() -> None:
+def test_unknown_name_is_answered_by_the_list() -> None:
     assert preset("mars") == UnknownPreset(
         "unknown preset 'mars'; there are single-region, multi-region-hybrid, multi-country, "
         "multi-continent, ten-regions"

@@ -44,7 +44,7 @@ def test_rates_on_empty_gpus_are_taken_as_they_are(
     assert list(RankedSplits([(rate, split) for split, rate in empty.items()])) == sorted_by(empty)
 
 
-def test_what_cannot_be_next_is_not_rated() -> None:
+def test_impossible_successor_is_not_rated() -> None:
     rated = []
 
     def rate(split: Split) -> float:

@@ -80,7 +80,7 @@ def test_trainers_and_the_rollouts_that_stay_keep_their_places(running: Plan, nu
     assert set(smaller) <= set(larger)
 
 
-def test_what_is_expected_follows_the_number(running: Plan) -> None:
+def test_expected_plan_follows_the_number(running: Plan) -> None:
     fewer = resize_rollouts(running, FLEET, asking_for(1))
     more = resize_rollouts(running, FLEET, asking_for(6))
 
@@ -96,14 +96,14 @@ def test_what_is_expected_follows_the_number(running: Plan) -> None:
     ) == pytest.approx(1)
 
 
-def test_a_number_that_nobody_asks_for_stays(running: Plan) -> None:
+def test_unrequested_number_stays(running: Plan) -> None:
     found = resize_rollouts(running, FLEET, asking_for(None, min_replicas=2))
 
     assert found
     assert rollouts(found) == rollouts(running)
 
 
-def test_a_lost_machine_is_replaced_and_the_others_keep_their_names(running: Plan) -> None:
+def test_lost_machine_is_replaced_and_the_others_keep_their_names(running: Plan) -> None:
     lost = a_rollouts_machine(running)
     left = replace(FLEET, machines=tuple(each for each in FLEET.machines if each.name != lost))
 
@@ -117,7 +117,7 @@ def test_a_lost_machine_is_replaced_and_the_others_keep_their_names(running: Pla
     assert stayed <= set(rollouts(found))
 
 
-def test_fewer_machines_than_pods_leave_gaps_that_the_last_ones_close(running: Plan) -> None:
+def test_shrinking_to_fewer_machines_closes_gaps_with_the_last_pods(running: Plan) -> None:
     current = rollouts(running)
     lost = a_rollouts_machine(running)
     left = replace(FLEET, machines=tuple(each for each in FLEET.machines if each.name != lost))
@@ -147,9 +147,9 @@ def test_trainers_that_lost_their_machine_cannot_stay(running: Plan) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_none(running: Plan, job: JobSpec) -> None:
+def test_infeasible_resize_gives_none(running: Plan, job: JobSpec) -> None:
     assert resize_rollouts(running, FLEET, job) is None
 
 
-def test_a_search_that_is_stopped_gives_nothing_half_done(running: Plan) -> None:
+def test_search_that_is_stopped_gives_nothing_half_done(running: Plan) -> None:
     assert resize_rollouts(running, FLEET, asking_for(6), should_stop=lambda: True) is None

@@ -76,7 +76,7 @@ def apart() -> Plan:
     return made(SMALL_ONES_FAR_AWAY, JOB)
 
 
-def test_a_reference_is_put_on_gpus_that_nothing_else_can_use(apart: Plan) -> None:
+def test_reference_is_put_on_gpus_that_nothing_else_can_use(apart: Plan) -> None:
     assert {group.gpu_kind for group in scoring(apart)} == {"L4"}
     assert Task.REFERENCE_INFERENCE not in apart.groups_with(Task.ACTOR_TRAINING)[0].tasks
     together = seconds_in_the_trainer(SMALL_ONES_FAR_AWAY, JOB)
@@ -88,7 +88,7 @@ def test_training_time_excludes_scoring_by_other_groups(apart: Plan) -> None:
     assert expected.training_seconds == pytest.approx(expected.step_seconds)
 
 
-def test_a_replica_that_scores_is_one_pod(apart: Plan) -> None:
+def test_replica_that_scores_is_one_pod(apart: Plan) -> None:
     for group in scoring(apart):
         assert group.parallelism.num_stages == 1
         assert all(len(replica.shares) == 1 for replica in group.replicas)
@@ -97,7 +97,7 @@ def test_a_replica_that_scores_is_one_pod(apart: Plan) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", [Strategy.HETRL, Strategy.ILP])
-def test_every_search_of_groups_finds_that_it_pays(apart: Plan, strategy: Strategy) -> None:
+def test_group_searches_find_that_it_pays(apart: Plan, strategy: Strategy) -> None:
     job = replace(JOB, planning=replace(JOB.planning, strategy=strategy))
     found = made(SMALL_ONES_FAR_AWAY, job)
     assert scoring(found)
@@ -117,7 +117,7 @@ def test_every_search_of_groups_finds_that_it_pays(apart: Plan, strategy: Strate
         ),
     ],
 )
-def test_a_reference_stays_in_the_trainer_where_that_is_no_slower(job: JobSpec) -> None:
+def test_reference_stays_in_the_trainer_where_that_is_no_slower(job: JobSpec) -> None:
     fleet = a_fleet(a100=8)
     found = made(fleet, job)
     assert not scoring(found)
@@ -125,12 +125,12 @@ def test_a_reference_stays_in_the_trainer_where_that_is_no_slower(job: JobSpec) 
 
 
 @pytest.mark.slow
-def test_a_job_without_a_reference_has_two_groups() -> None:
+def test_job_without_a_reference_has_two_groups() -> None:
     found = made(SMALL_ONES_FAR_AWAY, a_job("Qwen3-8B"))
     assert len(grouping(group.tasks for group in found.groups)) == 2
 
 
-def test_what_a_trainer_has_no_room_for_is_put_elsewhere() -> None:
+def test_scoring_without_room_in_the_trainer_is_put_elsewhere() -> None:
     algorithm = AlgorithmSpec(type=AlgorithmType.PPO, kl_coefficient=0.01, max_staleness=2)
     job = a_job("Qwen3-1.7B", algorithm=algorithm)
     found = made(a_fleet(a100_80=1, l4=1, gpus_per_machine=1), job)
@@ -142,7 +142,7 @@ def test_what_a_trainer_has_no_room_for_is_put_elsewhere() -> None:
 
 
 @pytest.mark.slow
-def test_phase_1_is_asked_where_the_ilp_finds_nothing_but_scoring_apart() -> None:
+def test_phase_1_runs_where_the_ilp_only_finds_scoring_apart() -> None:
     algorithm = AlgorithmSpec(
         type=AlgorithmType.PPO, mode=Mode.SYNC, max_staleness=0, kl_coefficient=0.01
     )
@@ -163,7 +163,7 @@ def test_tiles_of_a_large_fleet_score_apart_as_well() -> None:
     assert sum(group.num_gpus for group in scoring(found)) > 8
 
 
-def test_models_of_one_inference_worker_are_cut_as_both_may_be() -> None:
+def test_models_of_one_inference_worker_are_split_compatibly() -> None:
     job = a_job("Qwen3-1.7B", algorithm=WITH_A_REFERENCE, has_reward_model=True)
     space = space_of(a_fleet(a100=4, l4=4), job, runnable_only=True)
     decoder = Decoder(
@@ -194,7 +194,7 @@ def test_models_of_one_inference_worker_are_cut_as_both_may_be() -> None:
 # ---- a plan that runs, later ---------------------------------------------------------------------
 
 
-def test_a_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
+def test_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
     assert misfits(apart, SMALL_ONES_FAR_AWAY, JOB) == ()
     now = predict(apart, SMALL_ONES_FAR_AWAY, JOB)
     assert now
@@ -235,7 +235,7 @@ def test_pipeline_stages_that_score_do_not_fit(apart: Plan) -> None:
     assert any("serves without pipeline stages" in each for each in said)
 
 
-def test_replicas_of_a_task_may_be_in_several_groups_of_a_plan(apart: Plan) -> None:
+def test_replicas_of_a_task_may_be_in_several_groups(apart: Plan) -> None:
     def each_alone(group: ReplicaGroup) -> list[ReplicaGroup]:
         return [replace(group, replicas=(replica,)) for replica in group.replicas]
 

@@ -40,7 +40,7 @@ def seconds_of(genome: Genome, evaluator: Evaluator, decoder: Decoder) -> float 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_refused_that_fits(seed: int) -> None:
+def test_screen_refuses_nothing_that_fits(seed: int) -> None:
     drawn = instance(seed, algorithm="PPO", is_synchronous=False, max_gpus=5)
     evaluator = Evaluator(drawn.work, drawn.devices)
     decoder = Decoder(evaluator)
@@ -51,7 +51,7 @@ def test_nothing_is_refused_that_fits(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_genome_takes_as_long_without_what_packing_decides(seed: int) -> None:
+def test_genome_takes_as_long_without_what_packing_decides(seed: int) -> None:
     drawn = instance(seed, algorithm="PPO", is_synchronous=False, max_gpus=5)
     evaluator = Evaluator(drawn.work, drawn.devices)
     decoder = Decoder(evaluator)

@@ -91,7 +91,7 @@ def planned_as(groups: frozenset[TaskGroup], job: JobSpec, fleet: ClusterSnapsho
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", Engine)
 @pytest.mark.parametrize("mode", Mode)
-def test_every_grouping_that_runs_can_be_planned(mode: Mode, engine: Engine) -> None:
+def test_runnable_groupings_can_all_be_planned(mode: Mode, engine: Engine) -> None:
     for groups in GROUPINGS:
         job = a_job_of(frozenset[Task]().union(*groups), mode, engine=engine)
         made = planned_as(groups, job, a_fleet(a100_80=len(groups), gpus_per_machine=1))
@@ -100,7 +100,7 @@ def test_every_grouping_that_runs_can_be_planned(mode: Mode, engine: Engine) -> 
         assert len(made.groups) == len(groups) == made.num_gpus
 
 
-def test_a_group_of_several_programs_is_cut_as_all_of_them_can_be() -> None:
+def test_group_of_several_programs_is_split_compatibly_with_all() -> None:
     """Of two GPUs with a link between them, a reward model's group uses each for itself."""
     reward = frozenset({Task.ACTOR_GENERATION, Task.REWARD_INFERENCE, Task.ACTOR_TRAINING})
     found = planned_as(frozenset({reward}), a_job_of(reward), a_fleet(h100=2))
@@ -114,7 +114,7 @@ def test_a_group_of_several_programs_is_cut_as_all_of_them_can_be() -> None:
 
 @pytest.mark.parametrize("strategy", [Strategy.AUTO, Strategy.HETRL, Strategy.ILP])
 @pytest.mark.parametrize("mode", Mode)
-def test_one_gpu_is_enough_for_a_whole_job(mode: Mode, strategy: Strategy) -> None:
+def test_single_gpu_is_enough_for_a_whole_job(mode: Mode, strategy: Strategy) -> None:
     (group,) = made(ONE_GPU, a_job(SMALL, mode=mode, strategy=strategy)).groups
     assert set(group.tasks) == {Task.ACTOR_GENERATION, Task.ACTOR_TRAINING}
     assert group.num_gpus == 1
@@ -122,25 +122,25 @@ def test_one_gpu_is_enough_for_a_whole_job(mode: Mode, strategy: Strategy) -> No
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_one_gpu_is_enough_for_six_tasks(mode: Mode) -> None:
+def test_single_gpu_is_enough_for_six_tasks(mode: Mode) -> None:
     (group,) = made(ONE_GPU, a_job_of(frozenset(Task), mode)).groups
     assert set(group.tasks) == set(Task)
 
 
-def test_a_job_that_may_take_one_gpu_of_many_shares_it() -> None:
+def test_job_that_may_take_one_gpu_of_many_shares_it() -> None:
     found = made(a_fleet(a100_80=8, l4=8), a_job(SMALL, max_gpus=1))
     assert found.num_gpus == 1
 
 
 @pytest.mark.parametrize("num_gpus", [1, 2, 4])
 @pytest.mark.slow
-def test_what_computes_at_once_shares_gpus_only_where_there_are_no_others(num_gpus: int) -> None:
+def test_concurrent_tasks_share_gpus_only_as_a_last_resort(num_gpus: int) -> None:
     found = made(a_fleet(a100_80=num_gpus), a_job(SMALL, mode=Mode.ASYNC))
     generating = {task for each in found.groups_with(Task.ACTOR_GENERATION) for task in each.tasks}
     assert (Task.ACTOR_TRAINING in generating) is (num_gpus == 1)
 
 
-def test_a_step_that_waits_for_its_batch_lets_trainers_generate() -> None:
+def test_step_that_waits_for_its_batch_lets_trainers_generate() -> None:
     fleet = a_fleet(a100_80=2)
     shared = made(fleet, a_job(SMALL, mode=Mode.SYNC))
     apart = made(fleet, a_job(SMALL, mode=Mode.SYNC, strategy=Strategy.AREAL_HEX))
@@ -150,7 +150,7 @@ def test_a_step_that_waits_for_its_batch_lets_trainers_generate() -> None:
 
 
 @pytest.mark.parametrize("strategy", [Strategy.AREAL_HEX, Strategy.HOMOGENEOUS])
-def test_strategies_of_two_groups_have_a_reward_model_in_the_trainer(strategy: Strategy) -> None:
+def test_strategies_of_two_groups_put_the_reward_model_in_trainers(strategy: Strategy) -> None:
     job = a_job(SMALL, strategy=strategy, has_reward_model=True)
     found = made(a_fleet(a100_80=4), job)
     (trainer,) = found.groups_with(Task.REWARD_INFERENCE)
@@ -170,7 +170,7 @@ def test_rollouts_are_counted_wherever_they_are() -> None:
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def test_every_program_keeps_its_own_model() -> None:
+def test_programs_keep_their_own_models() -> None:
     job = a_job_of(frozenset(Task))
     assert job.model.architecture
     model = job.model.architecture.num_parameters
@@ -185,7 +185,7 @@ def test_every_program_keeps_its_own_model() -> None:
     assert kept.total_bytes <= a_kind("A100-80GB").memory_bytes
 
 
-def test_what_fits_only_in_turns_is_no_plan() -> None:
+def test_plan_that_fits_only_in_turns_is_refused() -> None:
     """The engine's weights and cache have no place beside the trainer's activations."""
     job = a_job("Qwen3-1.7B")
     small = a_fleet(kinds=(a_kind("L4", memory_bytes=40 * GIB),), l4=1)
@@ -205,7 +205,7 @@ def test_rollouts_on_shared_gpus_are_not_moved_alone() -> None:
     assert improve_rollouts(found, fleet, job) is None
 
 
-def test_a_plan_of_shared_gpus_is_worth_what_it_was_made_for() -> None:
+def test_plan_of_shared_gpus_keeps_its_worth() -> None:
     job = a_job_of(frozenset(Task))
     found = made(ONE_GPU, job)
     assert misfits(found, ONE_GPU, job) == ()
@@ -214,7 +214,7 @@ def test_a_plan_of_shared_gpus_is_worth_what_it_was_made_for() -> None:
     assert now.step_seconds == pytest.approx(found.prediction.step_seconds)
 
 
-def test_a_plan_whose_cache_has_no_room_beside_the_trainer_does_not_fit() -> None:
+def test_plan_without_cache_room_beside_the_trainer_does_not_fit() -> None:
     job = a_job("Qwen3-1.7B", global_batch_size=1024, max_response_tokens=4096)
     found = made(ONE_GPU, job)
     (group,) = found.groups

@@ -30,7 +30,7 @@ def needed(footprint: Footprint) -> float:
 @pytest.mark.parametrize("ends", ALL_ENDS)
 @pytest.mark.parametrize("layers", [1, 2, 17, 36])
 @pytest.mark.parametrize("is_generation", [True, False], ids=["generation", "scoring"])
-def test_a_gpu_serves_as_many_layers_as_fit_exactly(
+def test_gpu_serves_as_many_layers_as_fit_exactly(
     ends: Ends, layers: int, is_generation: bool
 ) -> None:
     stages = StageMemory(work())
@@ -50,7 +50,7 @@ def test_a_gpu_serves_as_many_layers_as_fit_exactly(
 
 @pytest.mark.parametrize("ends", ALL_ENDS)
 @pytest.mark.parametrize("layers", [1, 2, 17, 36])
-def test_a_gpu_trains_as_many_layers_as_fit_exactly(ends: Ends, layers: int) -> None:
+def test_gpu_trains_as_many_layers_as_fit_exactly(ends: Ends, layers: int) -> None:
     stages = StageMemory(work())
     shard = stages.shard(2, layers, ends)
     free = needed(
@@ -68,9 +68,7 @@ def test_a_gpu_trains_as_many_layers_as_fit_exactly(ends: Ends, layers: int) -> 
     size=st.integers(1, 4),
     taken=st.integers(0, 20),
 )
-def test_blocks_that_are_taken_and_what_is_left_are_all_gpus(
-    counts: list[int], size: int, taken: int
-) -> None:
+def test_blocks_taken_and_left_make_up_all_gpus(counts: list[int], size: int, taken: int) -> None:
     owned = Owned(tuple((number, 10 * number, count) for number, count in enumerate(counts)))
     blocks = owned.blocks(size)
     assert len(blocks) == owned.num_blocks(size)
@@ -83,7 +81,7 @@ def test_blocks_that_are_taken_and_what_is_left_are_all_gpus(
     assert sorted(gpus) == [gpu for block in owned.blocks(1) for gpu in block]
 
 
-def test_a_block_leaves_what_the_fullest_of_its_gpus_must_leave() -> None:
+def test_block_leaves_what_the_fullest_of_its_gpus_must_leave() -> None:
     room = Room(kept_bytes={1: 3e9}, working_bytes={2: 5e9}, later_bytes=1e9, own_bytes=4e9)
     assert room.most_reserved((0, 1, 2)) == room.reserved(1) > room.reserved(2) > room.reserved(0)
     empty = replace(room, kept_bytes={}, working_bytes={})

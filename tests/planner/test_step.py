@@ -93,7 +93,7 @@ def costs_of(layout: Layout) -> dict[Task, TaskCost]:
         ),
     ],
 )
-def test_a_step_is_as_long_as_those_who_wait_for_each_other(
+def test_step_times_follow_tasks_that_wait_for_each_other(
     groups: tuple[tuple[Task, ...], ...],
     side: float,
     in_step: float,
@@ -108,6 +108,6 @@ def test_a_step_is_as_long_as_those_who_wait_for_each_other(
     assert step.scoring_apart_seconds(layout, costs) == apart
 
 
-def test_who_generates_on_a_trainers_gpus_does_so_while_that_waits_for_the_other() -> None:
+def test_generation_on_trainer_gpus_runs_while_the_trainer_waits() -> None:
     layout = a_layout((*GENERATES, *POLICY), CRITIC)
     assert step.longest_seconds(layout, costs_of(layout)) == 2.5 + 9.0

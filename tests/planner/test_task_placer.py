@@ -23,7 +23,7 @@ def two_stages(gpus: tuple[int, int], layers: tuple[int, int]) -> TaskLayout:
 
 
 @pytest.mark.parametrize("gpus", [(0, 1), (1, 0)], ids=str)
-def test_a_stage_that_sends_far_has_fewer_layers(gpus: tuple[int, int]) -> None:
+def test_stage_that_sends_far_has_fewer_layers(gpus: tuple[int, int]) -> None:
     drawn = instance(APART, algorithm="PPO", is_synchronous=False)
     evaluator = Evaluator(drawn.work, drawn.devices)
     laid = TaskPlacer(SplitFitter(drawn.work, drawn.devices)).staged(

@@ -238,7 +238,7 @@ CASES = [
 
 @pytest.mark.parametrize(("fleet", "job", "expected"), ON_ONE_MACHINE)
 @pytest.mark.slow
-def test_a_plan_for_one_machine_has_the_shape_of_the_textbook(
+def test_plan_for_one_machine_has_the_shape_of_the_textbook(
     fleet: ClusterSnapshot, job: JobSpec, expected: Expectation
 ) -> None:
     expected(made(fleet, job))
@@ -246,7 +246,7 @@ def test_a_plan_for_one_machine_has_the_shape_of_the_textbook(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fleet", "job", "expected"), CASES)
-def test_the_plan_has_the_shape_of_the_textbook(
+def test_plan_has_the_shape_of_the_textbook(
     fleet: ClusterSnapshot, job: JobSpec, expected: Expectation
 ) -> None:
     expected(made(fleet, job))
@@ -281,7 +281,7 @@ COMPARISONS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fleet", "faster", "slower"), COMPARISONS)
-def test_one_step_is_shorter_than_the_other(
+def test_step_of_the_faster_job_is_shorter(
     fleet: ClusterSnapshot, faster: JobSpec, slower: JobSpec
 ) -> None:
     short, long = (made(fleet, job).prediction.step_seconds for job in (faster, slower))
@@ -296,7 +296,7 @@ def test_ppo_plans_what_its_critic_does() -> None:
 
 
 @pytest.mark.parametrize(("coefficient", "is_planned"), [(0.0, False), (0.01, True)])
-def test_a_reference_is_planned_where_its_term_counts(coefficient: float, is_planned: bool) -> None:
+def test_reference_is_planned_where_its_term_counts(coefficient: float, is_planned: bool) -> None:
     # DAPO (Yu et al., 2025) trains without one.
     job = a_job(algorithm=AlgorithmSpec(kl_coefficient=coefficient))
     assert (Task.REFERENCE_INFERENCE in tasks_of(job)) == is_planned

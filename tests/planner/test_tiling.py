@@ -34,7 +34,7 @@ def tiled(fleet: ClusterSnapshot, job: JobSpec) -> tuple[Space, Tiling]:
 
 
 @pytest.mark.slow
-def test_a_tile_is_a_small_fleet_of_the_same_kinds() -> None:
+def test_tile_is_a_small_fleet_of_the_same_kinds() -> None:
     space, tiling = tiled(FOUR_TIMES, JOB)
     assert tiling.copies == 4
     assert [site.num_gpus * 4 for site in tiling.tile.sites] == [
@@ -44,7 +44,7 @@ def test_a_tile_is_a_small_fleet_of_the_same_kinds() -> None:
 
 
 @pytest.mark.slow
-def test_a_tile_of_what_must_run_holds_only_what_runs() -> None:
+def test_tile_of_what_must_run_holds_only_what_runs() -> None:
     tiling = tiling_of(space_of(FOUR_TIMES, JOB, runnable_only=True))
     assert tiling is not None
     assert tiling.tile.runnable_only
@@ -58,7 +58,7 @@ def test_fewest_gpus_are_left_over() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_tiles_layout_is_laid_out_on_all_copies_and_takes_about_as_long(mode: Mode) -> None:
+def test_tile_layout_is_copied_and_takes_about_as_long(mode: Mode) -> None:
     job = a_job("Qwen3-1.7B", global_batch_size=1024, mode=mode)
     space, tiling = tiled(FOUR_TIMES, job)
     found = Searcher(should_stop=never, seed=1).best(tiling.tile, Fastest())
@@ -86,13 +86,13 @@ def test_a_tiles_layout_is_laid_out_on_all_copies_and_takes_about_as_long(mode: 
         pytest.param(a_job("Qwen3-1.7B", global_batch_size=8), id="a batch too small to divide"),
     ],
 )
-def test_what_cannot_be_divided_has_no_tiling(job: JobSpec) -> None:
+def test_indivisible_fleet_has_no_tiling(job: JobSpec) -> None:
     odd = a_fleet(a100=8 * 23)
     assert tiling_of(space_of(odd, job, runnable_only=False)) is None
 
 
 @pytest.mark.slow
-def test_a_large_fleet_does_about_as_well_as_its_tile() -> None:
+def test_large_fleet_does_about_as_well_as_its_tile() -> None:
     small = both(
         a_fleet(a100=32, region="us"), a_fleet(l40s=16, region="us"), a_fleet(l4=16, region="eu")
     )

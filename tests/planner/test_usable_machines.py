@@ -27,13 +27,13 @@ def sizes(fleet: ClusterSnapshot) -> list[tuple[str, int]]:
         (ResourcesSpec(max_gpus=9), [("A100-80GB", 8)] * 9 + [("L4", 8)] * 9),
     ],
 )
-def test_a_job_of_few_gpus_needs_few_machines_of_a_kind(
+def test_job_of_few_gpus_needs_few_machines_of_a_kind(
     resources: ResourcesSpec, left: list[tuple[str, int]]
 ) -> None:
     assert sizes(usable_machines(LARGE, resources)) == left
 
 
-def test_a_pools_limit_narrows_its_machines_alone() -> None:
+def test_pools_limit_narrows_its_machines_alone() -> None:
     fleet = both(a_fleet(a100_80=16), a_fleet(l4=16))
     pools = (PoolSpec(name="edge", max_gpus=2),)
     in_pool = ClusterSnapshot(
@@ -54,7 +54,7 @@ def test_a_pools_limit_narrows_its_machines_alone() -> None:
     assert sizes(left) == [("A100-80GB", 8), ("A100-80GB", 8), ("L4", 2)]
 
 
-def test_the_smallest_machine_that_is_large_enough_is_left() -> None:
+def test_smallest_machine_that_is_large_enough_is_left() -> None:
     fleet = both(a_fleet(a100_80=8), a_fleet(a100_80=5, region="eu", gpus_per_machine=5))
     parts = both(
         a_fleet(h100=8), ClusterSnapshot(gpu_kinds=fleet.gpu_kinds, machines=fleet.machines)
@@ -72,7 +72,7 @@ def test_the_smallest_machine_that_is_large_enough_is_left() -> None:
     more=st.lists(st.integers(1, 8), max_size=4),
     max_gpus=st.integers(2, 5),
 )
-def test_the_plan_of_a_narrowed_fleet_is_as_fast_as_the_whole_ones(
+def test_plan_of_a_narrowed_fleet_is_as_fast(
     free: list[int], more: list[int], max_gpus: int
 ) -> None:
     """Phase 1 alone, which counts machines exactly, on both."""

@@ -42,7 +42,7 @@ def moved_to(machine: str, group: ReplicaGroup) -> ReplicaGroup:
 
 
 @pytest.mark.slow
-def test_what_the_planner_has_made_fits(found: Plan) -> None:
+def test_planners_own_plans_fit(found: Plan) -> None:
     assert misfits(found, FLEET, JOB) == ()
 
 
@@ -130,7 +130,7 @@ GENERATION, TRAINING = Task.ACTOR_GENERATION, Task.ACTOR_TRAINING
         ),
     ],
 )
-def test_a_field_that_does_not_fit_is_named(found: Plan, edit: Edit, said: str) -> None:
+def test_field_that_does_not_fit_is_named(found: Plan, edit: Edit, said: str) -> None:
     assert any(said in each for each in misfits(edit(found), FLEET, JOB)), misfits(
         edit(found), FLEET, JOB
     )
@@ -166,11 +166,11 @@ def test_a_field_that_does_not_fit_is_named(found: Plan, edit: Edit, said: str) 
         ),
     ],
 )
-def test_a_limit_of_the_job_is_named(found: Plan, job: JobSpec, said: str) -> None:
+def test_limit_of_the_job_is_named(found: Plan, job: JobSpec, said: str) -> None:
     assert any(said in each for each in misfits(found, FLEET, job)), misfits(found, FLEET, job)
 
 
-def test_a_gpu_that_is_too_small_is_named(found: Plan) -> None:
+def test_gpu_that_is_too_small_is_named(found: Plan) -> None:
     wider = replace(ARCHITECTURES["Qwen3-1.7B"], hidden_size=16 * 2048, ffn_size=16 * 6144)
     job = replace(JOB, model=replace(JOB.model, architecture=wider))
 

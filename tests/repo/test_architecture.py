@@ -80,7 +80,7 @@ def test_steps_on_the_map_are_those_of_the_code(section: str, source: str) -> No
     assert on_the_map == in_the_code
 
 
-def test_no_code_is_kept_from_the_formatter() -> None:
+def test_code_is_never_kept_from_the_formatter() -> None:
     kept = re.compile(r"# fmt: ?(skip|off)")
     files = [path for source in SOURCES for path in source.rglob("*.py")]
     assert not [path for path in files if kept.search(path.read_text())]

@@ -44,7 +44,7 @@ def check(folder: Path, extra: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("extra", ["trainer", "rollout"])
-def test_a_base_within_the_ranges_passes(tmp_path: Path, extra: str) -> None:
+def test_base_within_the_ranges_passes(tmp_path: Path, extra: str) -> None:
     done = check(an_environment(tmp_path, ENOUGH), extra)
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -69,7 +69,7 @@ def test_a_base_within_the_ranges_passes(tmp_path: Path, extra: str) -> None:
         pytest.param({"pydantic": "1.9"}, "trainer", "pydantic <3,>=2.12", id="of every image"),
     ],
 )
-def test_another_base_fails_the_build_with_one_sentence(
+def test_base_mismatch_fails_the_build_with_one_sentence(
     tmp_path: Path, changes: dict[str, str], extra: str, said: str
 ) -> None:
     done = check(an_environment(tmp_path, {**ENOUGH, **changes}), extra)

@@ -55,7 +55,7 @@ def test_make_has_the_target(command: DocumentedCommand) -> None:
 
 
 @pytest.mark.parametrize("command", documented("helm"), ids=str)
-def test_the_chart_has_the_values_that_are_set(command: DocumentedCommand) -> None:
+def test_chart_has_the_values_that_are_set(command: DocumentedCommand) -> None:
     values = yaml.safe_load((ROOT / "charts" / "hetrl" / "values.yaml").read_text())
     words = command.words
     settings = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
@@ -79,7 +79,7 @@ def test_files_that_others_are_given_exist(command: DocumentedCommand) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [*filter(runs_here, documented("hetrl"))], ids=str)
-def test_a_command_prints_what_its_page_says(command: DocumentedCommand, tmp_path: Path) -> None:
+def test_command_prints_what_its_page_says(command: DocumentedCommand, tmp_path: Path) -> None:
     copy_examples(tmp_path / "examples", has_time="simulate" not in command.words)
     done = subprocess.run(
         [Path(sys.executable).with_name("hetrl"), *command.words[1:]],

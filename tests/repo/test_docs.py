@@ -17,6 +17,6 @@ def test_troubleshooting_knows_every_reason() -> None:
     assert reasons <= documented
 
 
-def test_the_command_line_s_page_knows_every_command() -> None:
+def test_command_line_page_lists_every_command() -> None:
     documented = set(re.findall(r"`hetrl ([a-z-]+)", (DOCS / "command-line.md").read_text()))
     assert set(OWN_COMMANDS) <= documented

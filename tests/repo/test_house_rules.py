@@ -61,7 +61,7 @@ def test_importing_stays_light(module: str, banned: set[str]) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_room_says_what_belongs_there(package: str) -> None:
+def test_packages_say_what_belongs_there(package: str) -> None:
     (source,) = [
         root / package
         for root in map(ROOT.joinpath, ["core", "operator", "runtime"])
@@ -73,7 +73,7 @@ def test_every_room_says_what_belongs_there(package: str) -> None:
             assert opening.startswith('"""'), f"{room} does not open with a docstring"
 
 
-def test_every_module_opens_by_saying_what_it_is() -> None:
+def test_modules_open_with_a_docstring() -> None:
     silent = [
         path.relative_to(ROOT)
         for path in tracked_files()
@@ -87,7 +87,7 @@ def test_every_module_opens_by_saying_what_it_is() -> None:
     assert not silent
 
 
-def test_no_package_registry_is_named() -> None:
+def test_package_registries_are_not_named() -> None:
     # A lock that names one works only where that one is reached.
     hosts = re.compile(
         r"files\.python" r"hosted|pypi\.org/" r"simple|proxy\.gol" r"ang\.org|deb\.deb" r"ian\.org"
@@ -100,14 +100,14 @@ def test_no_package_registry_is_named() -> None:
     assert not named
 
 
-def test_each_dependency_has_an_upper_bound() -> None:
+def test_dependencies_have_an_upper_bound() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     open_ended = [name for name in listed if "<" not in name and not name.startswith("hetrl[")]
     assert not open_ended
 
 
-def test_each_locked_requirement_carries_its_hash() -> None:
+def test_locked_requirements_carry_their_hash() -> None:
     for lock in (ROOT / "requirements").glob("*.txt"):
         text = lock.read_text()
         pinned = len(re.findall(r"^[a-z0-9._-]+(?:\[.*\])?==", text, re.MULTILINE))

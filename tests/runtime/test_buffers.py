@@ -61,7 +61,7 @@ def test_memory_of_another_size_is_freed() -> None:
         del memory
 
 
-def test_a_kernel_without_large_pages_gives_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_without_large_pages_gives_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = 9999
     monkeypatch.setattr(mmap, "MADV_HUGEPAGE", unknown, raising=False)
     with pytest.raises(OSError, match="Invalid argument"):

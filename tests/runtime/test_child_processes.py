@@ -75,14 +75,14 @@ def end_when_asked(launch: Launch, rank: Rank) -> int:
     return 0 if asked else 1
 
 
-def test_each_rank_has_a_process_of_its_own(tmp_path: Path) -> None:
+def test_ranks_have_a_process_each(tmp_path: Path) -> None:
     folder = a_folder(tmp_path)
     launch = a_launch(tmp_path, state_path=str(folder))
     assert run_together([partial(note_and_end, launch, rank) for rank in RANKS]) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
 
 
-def test_one_that_fails_ends_the_others_and_says_how_the_pod_ends() -> None:
+def test_failed_process_ends_the_others_and_the_pod() -> None:
     assert run_together([partial(fail_on_the_second, rank) for rank in RANKS]) == 3
 
 
@@ -99,7 +99,7 @@ def test_signal_stops_all_processes(tmp_path: Path) -> None:
     assert run_together([partial(end_when_asked, launch, rank) for rank in RANKS]) == 0
 
 
-def test_what_comes_while_they_are_started_reaches_those_that_are_not_yet(
+def test_signal_during_start_reaches_later_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = a_folder(tmp_path)
@@ -119,7 +119,7 @@ def test_what_comes_while_they_are_started_reaches_those_that_are_not_yet(
     assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
 
 
-def test_colocated_program_is_stopped_when_the_pods_own_work_is_done(tmp_path: Path) -> None:
+def test_colocated_program_stops_with_the_pods_own_work(tmp_path: Path) -> None:
     folder = a_folder(tmp_path)
     launch = a_launch(tmp_path, state_path=str(folder))
 
@@ -131,7 +131,7 @@ def test_colocated_program_is_stopped_when_the_pods_own_work_is_done(tmp_path: P
     assert time.monotonic() - begun < FOREVER_SECONDS / 10
 
 
-def test_what_fails_beside_ends_the_pod() -> None:
+def test_failing_colocated_program_ends_the_pod() -> None:
     first, second = RANKS
     code = run_together(
         [partial(fail_on_the_second, first)], colocated=[partial(fail_on_the_second, second)]

@@ -23,19 +23,19 @@ from hetrl_runtime.process.faults import DIE_AT, FaultPoints, Point, parsed
         ("restored:3", (Point.RESTORED, 3)),
     ],
 )
-def test_what_is_asked_for_is_read(text, expected):
+def test_requested_fault_is_read(text, expected):
     assert parsed(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["nowhere", "restored:", "restored:0", "restored:-1", "restored:x"]
 )
-def test_what_is_no_point_is_refused_by_name(text):
+def test_unknown_fault_point_is_refused_by_name(text):
     with pytest.raises(ValueError, match=f"{DIE_AT} must be one of lease-decided, .*got '{text}'"):
         parsed(text)
 
 
-def test_every_point_is_passed_at_one_place():
+def test_fault_points_are_each_passed_at_one_place():
     code = Path(hetrl_runtime.__file__).parent.rglob("*.py")
     text = "\n".join(file.read_text() for file in code if file.name != "faults.py")
     passed = Counter(re.findall(r"\bPoint\.(\w+)", text))

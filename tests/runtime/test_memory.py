@@ -41,7 +41,7 @@ def faults_of(way: str) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc")
 @pytest.mark.slow
-def test_blocks_that_are_made_over_and_over_are_of_the_same_pages() -> None:
+def test_repeated_blocks_reuse_the_same_pages() -> None:
     assert faults_of("keep") < PAGES_OF_ALL_ROUNDS / 20
     assert faults_of("as it is") > PAGES_OF_ALL_ROUNDS / 2, "then there is no need to keep anything"
 
@@ -56,7 +56,7 @@ print(len(gc.get_objects()), gc.get_freeze_count())
 
 
 @pytest.mark.slow
-def test_what_is_loaded_is_not_searched_for_garbage_and_not_missed_at_the_end() -> None:
+def test_loaded_objects_are_exempt_from_garbage_collection() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADED], check=True, capture_output=True, text=True, timeout=60
     )

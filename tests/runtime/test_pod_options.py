@@ -28,7 +28,7 @@ def test_ordinal_is_an_option_or_read_from_the_hostname(monkeypatch, given, host
         pytest.param("from-hostname", "must end in -NUMBER, got 'laptop'", id="hostname"),
     ],
 )
-def test_what_is_no_number_is_named(monkeypatch, given, message):
+def test_non_number_is_named(monkeypatch, given, message):
     monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
 
     with pytest.raises(click.BadParameter, match=message):

@@ -45,7 +45,7 @@ def test_served_layers_compute_in_bfloat16_where_that_is_faster(
         ("cpu", TRAINED, False, False),
     ],
 )
-def test_in_training_on_a_cpu_only_products_are_bfloat16(
+def test_cpu_training_uses_bfloat16_for_products_only(
     device: str, hidden_size: int, multiplies: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: multiplies)
@@ -72,7 +72,7 @@ INTEL, AMD = {"cpu_name": "Intel(R) Xeon(R) Processor"}, {"cpu_name": "AMD EPYC"
         ({}, False),
     ],
 )
-def test_a_cpu_multiplies_bfloat16_if_it_has_units_for_it_or_the_vectors_of_amd(
+def test_cpu_multiplies_bfloat16_with_its_units_or_amd_vectors(
     capabilities: dict[str, object], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)

@@ -25,7 +25,7 @@ def lane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
 
 
 @pytest.mark.parametrize("seed", [*SAMPLED, *BROKEN_ONCE])
-def test_a_job_recovers_from_a_sequence_and_is_as_a_fresh_one(lane: Lane, seed: int) -> None:
+def test_job_recovers_from_a_sequence_like_a_fresh_one(lane: Lane, seed: int) -> None:
     verdict = judge(lane, seed, sequence(seed))
 
     assert verdict.violations == ()

@@ -15,7 +15,7 @@ from hetrl_planner.simulator.pipeline.pipeline import (
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 
-def test_a_slow_trainer_sets_the_pace_and_never_waits() -> None:
+def test_slow_trainer_sets_the_pace_and_never_waits() -> None:
     result = play(a_pipeline(train_seconds=10.0))
     assert result.samples_per_second == pytest.approx(32 / 10)
     assert result.step_seconds.mean == pytest.approx(10)
@@ -33,7 +33,7 @@ def test_slow_rollouts_give_places_over_latency() -> None:
     assert result.rollouts[0].mean_running == pytest.approx(16, rel=1e-6)
 
 
-def test_a_replica_of_fixed_total_rate_makes_as_many_tokens_with_any_places() -> None:
+def test_fixed_rate_replica_makes_as_many_tokens_with_any_places() -> None:
     # t(n) = n·t(1): processor sharing, 1/t(1) tokens a second.
     group = RolloutGroup(
         name="one",
@@ -53,7 +53,7 @@ def test_a_replica_of_fixed_total_rate_makes_as_many_tokens_with_any_places() ->
     assert generated_per_second == pytest.approx(1000, rel=0.03)
 
 
-def test_a_synchronous_step_is_generation_then_scoring_then_training_then_weights() -> None:
+def test_synchronous_step_is_generation_then_scoring_then_training_then_weights() -> None:
     pipeline = a_pipeline(
         batch=64,
         eta=0,
@@ -104,7 +104,7 @@ def test_shared_gpus_do_one_thing_after_the_other() -> None:
     assert use.generating_share == pytest.approx(1.0 / 3.8)
 
 
-def test_an_asynchronous_run_on_shared_gpus_takes_both_times_per_step() -> None:
+def test_asynchronous_run_on_shared_gpus_takes_both_times_per_step() -> None:
     pipeline = a_pipeline(
         batch=64,
         eta=1,
@@ -159,7 +159,7 @@ def test_streamed_minibatches_start_before_the_batch_is_whole() -> None:
     assert step_seconds(streams=True) < step_seconds(streams=False) - 0.5
 
 
-def test_a_queue_smaller_than_a_minibatch_fills_again_between_minibatches() -> None:
+def test_queue_smaller_than_a_minibatch_fills_again_between_minibatches() -> None:
     trainer = TrainerSpec(step_seconds=2.0, minibatches=4, streams_minibatches=True)
     found = play(a_pipeline(batch=64, group=1, eta=1, trainer=trainer, queue_capacity=8))
     assert found.ended_by == "steps"
@@ -178,7 +178,7 @@ def test_dollars_are_prices_times_time_and_egress_times_transfers() -> None:
     assert dollars.per_thousand_samples == pytest.approx(1000 * (3.0 + 1.0) / 320)
 
 
-def test_a_longer_tail_makes_a_synchronous_step_slower() -> None:
+def test_longer_tail_makes_a_synchronous_step_slower() -> None:
     def step_seconds(variation: float) -> float:
         lengths = lognormal_of_variation(mean_tokens=100, variation=variation, max_tokens=1600)
         return play(a_pipeline(batch=64, eta=0, lengths=lengths)).step_seconds.mean
@@ -186,7 +186,7 @@ def test_a_longer_tail_makes_a_synchronous_step_slower() -> None:
     assert step_seconds(0) < step_seconds(0.5) < step_seconds(1) < step_seconds(2)
 
 
-def test_a_critic_trains_beside_the_actor_and_the_longer_one_sets_the_pace() -> None:
+def test_critic_beside_the_actor_may_set_the_pace() -> None:
     trainer = TrainerSpec(
         step_seconds=2.0, beside=(ParallelTraining(name="critic", step_seconds=3.0),)
     )
@@ -202,7 +202,7 @@ def test_servers_of_one_stage_each_work_at_their_own_speed() -> None:
     assert result.step_seconds.mean == pytest.approx(1.0 + 0.8 + 1.0)
 
 
-def test_places_that_a_full_queue_held_are_used_as_soon_as_the_trainer_takes() -> None:
+def test_places_held_by_a_full_queue_are_reused_at_once() -> None:
     # No queue at all: 64 finished wait in their places while the trainer has the first 64.
     pipeline = a_pipeline(batch=64, group=1, eta=None, train_seconds=1.5, queue_capacity=0)
     result = play(pipeline)

@@ -33,7 +33,7 @@ ASYNC = a_job(MODEL, max_staleness=2)
 
 
 @pytest.mark.slow
-def test_a_pipeline_has_the_plans_replicas_places_times_and_price() -> None:
+def test_pipeline_has_the_plans_replicas_places_times_and_price() -> None:
     made = planned(ASYNC)
     pipeline = compile_plan(made, ASYNC, FLEET)
     assert pipeline.trainer.step_seconds == pytest.approx(made.prediction.training_seconds)
@@ -49,7 +49,7 @@ def test_a_pipeline_has_the_plans_replicas_places_times_and_price() -> None:
 
 
 @pytest.mark.slow
-def test_a_synchronous_step_is_as_long_as_predicted() -> None:
+def test_synchronous_step_is_as_long_as_predicted() -> None:
     made = planned(SYNC)
     result = play(compile_plan(made, SYNC, FLEET), steps=20)
     assert result.staleness.max == 0
@@ -57,7 +57,7 @@ def test_a_synchronous_step_is_as_long_as_predicted() -> None:
 
 
 @pytest.mark.slow
-def test_a_longer_tail_slows_a_synchronous_step_in_model_and_simulation_alike() -> None:
+def test_longer_tail_slows_model_and_simulation_alike() -> None:
     def steps(max_response_tokens: int) -> tuple[float, float]:
         job = a_job(MODEL, mode=Mode.SYNC, max_response_tokens=max_response_tokens)
         job = replace(job, data=replace(job.data, mean_response_tokens=512))
@@ -71,7 +71,7 @@ def test_a_longer_tail_slows_a_synchronous_step_in_model_and_simulation_alike() 
 
 
 @pytest.mark.slow
-def test_an_asynchronous_step_is_as_predicted_where_the_cost_model_assumes_nothing_false() -> None:
+def test_asynchronous_step_is_as_predicted_under_the_models_assumptions() -> None:
     # Nothing waits for a group, for the strict check or for weights: lengths may differ then.
     made = planned(ASYNC)
     pipeline = replace(
@@ -81,7 +81,7 @@ def test_an_asynchronous_step_is_as_predicted_where_the_cost_model_assumes_nothi
     assert result.step_seconds.mean == pytest.approx(made.prediction.step_seconds, rel=0.1)
 
 
-def test_another_region_waits_for_its_link_and_pays_egress() -> None:
+def test_remote_region_waits_for_its_link_and_pays_egress() -> None:
     link = Link(
         source="east",
         target="west",
@@ -120,7 +120,7 @@ def test_weights_travel_as_long_as_the_plan_says(model: str, mode: Mode) -> None
     assert longest == pytest.approx(made.prediction.weight_sync_seconds, rel=1e-6)
 
 
-def test_a_trainer_in_two_regions_sends_what_it_holds_in_the_other() -> None:
+def test_trainer_in_two_regions_sends_its_parts_to_the_other() -> None:
     here, there = ("east-a100-40gb-0", 1, "A100-40GB", "east"), ("west-l4-0", 4, "L4", "west")
     whole = a_plan(trainer=here, rollouts=there)
     trainer, rollouts = whole.groups
@@ -139,7 +139,7 @@ def test_a_trainer_in_two_regions_sends_what_it_holds_in_the_other() -> None:
     assert partly_sent.transfer_seconds == pytest.approx(0.75 * sent.transfer_seconds, rel=0.01)
 
 
-def test_groups_on_the_same_gpus_take_turns_and_are_paid_once() -> None:
+def test_groups_on_shared_gpus_take_turns_and_are_paid_once() -> None:
     here = ("local-a100", 8, "A100-40GB", "local")
     made = a_plan(trainer=here, rollouts=here, first_gpu=0)
     fleet = a_fleet(a100=8)
@@ -161,7 +161,7 @@ APART_FLEET = both(
 
 @pytest.mark.parametrize("kl_coefficient", [0.0, 0.01], ids=["no reference", "with a reference"])
 @pytest.mark.slow
-def test_a_policy_and_its_critic_keep_step(kl_coefficient: float) -> None:
+def test_policy_and_its_critic_keep_step(kl_coefficient: float) -> None:
     algorithm = AlgorithmSpec(
         type=AlgorithmType.PPO, max_staleness=2, kl_coefficient=kl_coefficient
     )
@@ -181,12 +181,12 @@ def test_a_policy_and_its_critic_keep_step(kl_coefficient: float) -> None:
     assert play(pipeline, steps=8).step_seconds.mean >= longest * (1 - 1e-9)
 
 
-def test_a_machine_that_the_fleet_lacks_is_named() -> None:
+def test_machine_that_the_fleet_lacks_is_named() -> None:
     with pytest.raises(ValueError, match="is not in the fleet"):
         compile_plan(planned(ASYNC), ASYNC, a_fleet(l4=1))
 
 
-def test_a_job_states_the_lengths_unless_they_are_given() -> None:
+def test_job_states_the_lengths_unless_they_are_given() -> None:
     pipeline = compile_plan(planned(ASYNC), ASYNC, FLEET)
     assert pipeline.lengths == lognormal_of_max(mean_tokens=512, max_tokens=1024)
 

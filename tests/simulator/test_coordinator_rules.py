@@ -247,7 +247,7 @@ class RandomRun:
     checks=st.booleans(),
     seed=st.integers(0, 2**32),
 )
-def test_every_event_has_the_same_effect(
+def test_events_have_the_same_effect(
     eta: int, batch: int, max_concurrent: int, checks: bool, seed: int
 ) -> None:
     both = BothCoordinators(

@@ -10,7 +10,7 @@ from hetrl_planner.simulator.pipeline.pipeline import Failures, ReplicaLoss, Tra
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 
-def test_work_of_a_lost_replica_is_leased_again_when_its_leases_end() -> None:
+def test_work_of_a_lost_replica_is_leased_again_at_expiry() -> None:
     loss = ReplicaLoss(group="rollouts", replica=0, at_seconds=0.5, returns_after_seconds=None)
     # Two replicas of 16 places, a batch of 32: half of the first batch is lost half way.
     pipeline = a_pipeline(
@@ -28,7 +28,7 @@ def test_work_of_a_lost_replica_is_leased_again_when_its_leases_end() -> None:
     assert result.rollouts[0].lost_share == pytest.approx(0.5)
 
 
-def test_a_replica_that_returns_is_as_good_as_before() -> None:
+def test_replica_that_returns_is_as_good_as_before() -> None:
     losses = tuple(
         ReplicaLoss(group="rollouts", replica=each, at_seconds=5.0, returns_after_seconds=2.0)
         for each in range(4)
@@ -61,7 +61,7 @@ def test_chance_takes_the_share_of_time_that_its_rates_say() -> None:
     assert result.rollouts[0].lost_share == pytest.approx(0.22, abs=0.03)
 
 
-def test_a_lost_trainer_trains_again_from_its_checkpoint() -> None:
+def test_lost_trainer_trains_again_from_its_checkpoint() -> None:
     pipeline = a_pipeline(
         lengths=Constant(tokens=10),
         eta=1,
@@ -79,7 +79,7 @@ def test_a_lost_trainer_trains_again_from_its_checkpoint() -> None:
     assert result.staleness.max <= 1
 
 
-def test_what_the_surviving_history_sampled_is_trained_on_after_a_loss() -> None:
+def test_trajectories_of_the_surviving_history_are_trained_on() -> None:
     # Every version is kept: nothing that waits is from a lost history, so nothing is fenced
     # but what was running.
     pipeline = a_pipeline(
@@ -136,7 +136,7 @@ def test_what_the_surviving_history_sampled_is_trained_on_after_a_loss() -> None
     ],
 )
 @pytest.mark.slow
-def test_a_run_that_cannot_end_says_how_far_it_came(
+def test_run_that_cannot_end_says_how_far_it_came(
     changes: dict[str, object], ended_by: str
 ) -> None:
     limits = {"max_stall_events": 2000}
@@ -146,7 +146,7 @@ def test_a_run_that_cannot_end_says_how_far_it_came(
     assert f"at version {result.steps}, with" in result.reason
 
 
-def test_a_replica_that_returns_early_owns_up_to_what_it_lost() -> None:
+def test_replica_that_returns_early_owns_up_to_what_it_lost() -> None:
     loss = ReplicaLoss(group="rollouts", replica=0, at_seconds=0.5, returns_after_seconds=0.25)
     pipeline = a_pipeline(
         eta=0,
@@ -160,7 +160,7 @@ def test_a_replica_that_returns_early_owns_up_to_what_it_lost() -> None:
 
 
 @pytest.mark.parametrize("versions", [(9, 10), (10, 9), (10, 10)], ids=str)
-def test_what_the_lost_history_sampled_is_fenced_whichever_token_it_was(
+def test_trajectories_of_the_lost_history_are_fenced_at_any_token(
     versions: tuple[int, int],
 ) -> None:
     parts = assemble(a_pipeline(group=1, eta=2), np.random.default_rng(1))

@@ -30,7 +30,7 @@ def with_counts(ledger: RunLedger, *, accepted: int, running: int) -> None:
     behind=st.integers(min_value=0, max_value=5),
     max_concurrent=st.one_of(st.none(), st.integers(min_value=1, max_value=100)),
 )
-def test_capacity_is_the_bounds_at_every_version_and_whatever_is_buffered_or_running(
+def test_capacity_equals_the_bounds_at_every_version_and_load(
     eta: int, version: int, held: tuple[int, int], behind: int, max_concurrent: int | None
 ) -> None:
     accepted, running = held
@@ -48,7 +48,7 @@ def test_capacity_is_the_bounds_at_every_version_and_whatever_is_buffered_or_run
 
 
 @given(moves=st.lists(VERSIONS, min_size=1, max_size=6))
-def test_ages_are_those_of_the_version_that_the_run_is_at_even_after_it_went_back(
+def test_ages_are_those_of_the_current_version_after_a_rewind(
     moves: list[int],
 ) -> None:
     ledger = RunLedger(a_pipeline(eta=2))

@@ -26,7 +26,7 @@ def placed() -> list[PlacedGroup]:
     return place(made, FLEET)
 
 
-def test_a_price_does_not_depend_on_the_order_in_which_gpus_are_counted() -> None:
+def test_price_does_not_depend_on_the_order_of_gpus() -> None:
     num_gpus = len(frozenset[Gpu]().union(*(each.gpus for each in placed())))
     assert num_gpus >= 8
     # Ten times 0.1, added one after the other, is not 1.

@@ -97,7 +97,7 @@ def of_rates(**changes: object) -> object:
         (lambda: play(a_pipeline(), steps=5, warmup_steps=5), "warmupSteps must be < steps (5)"),
     ],
 )
-def test_a_wrong_number_is_refused_in_one_line(make: Callable[[], object], said: str) -> None:
+def test_wrong_number_is_refused_in_one_line(make: Callable[[], object], said: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         make()
     assert said in str(refused.value)

@@ -20,7 +20,7 @@ from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 LONG_TAIL = lognormal_of_variation(mean_tokens=100, variation=2, max_tokens=5000)
 
 
-def test_the_strict_check_keeps_what_admission_alone_does_not() -> None:
+def test_strict_check_keeps_what_admission_alone_does_not() -> None:
     pipeline = a_pipeline(eta=2, lengths=LONG_TAIL, train_seconds=0.3)
     checked = play(pipeline, steps=100)
     unchecked = play(replace(pipeline, checks_consumption=False), steps=100)
@@ -31,13 +31,13 @@ def test_the_strict_check_keeps_what_admission_alone_does_not() -> None:
 
 
 @pytest.mark.parametrize("eta", [0, 1, 2, 4, 8])
-def test_a_trainer_that_is_slower_trains_on_work_as_old_as_the_bound(eta: int) -> None:
+def test_slower_trainer_trains_on_work_as_old_as_the_bound(eta: int) -> None:
     # Admission lets rollouts run ahead until η batches wait.
     result = play(a_pipeline(eta=eta, train_seconds=5.0), steps=60)
     assert result.staleness.mean == pytest.approx(eta, abs=0.05)
 
 
-def test_without_a_bound_the_queue_is_what_holds_rollouts_back() -> None:
+def test_queue_holds_rollouts_back_without_a_bound() -> None:
     def mean(capacity: int) -> float:
         rollouts = rollouts_of_rates(
             concurrency=32, batch_size=32, rate_ratio=8, mean_tokens=LONG_TAIL.mean_tokens
@@ -57,7 +57,7 @@ def test_without_a_bound_the_queue_is_what_holds_rollouts_back() -> None:
     assert mean(128) - mean(64) == pytest.approx(2, abs=0.4)
 
 
-def test_a_synchronous_run_is_never_stale() -> None:
+def test_synchronous_run_is_never_stale() -> None:
     assert play(a_pipeline(eta=0, lengths=LONG_TAIL)).staleness.histogram[1:] == ()
 
 
@@ -81,7 +81,7 @@ def test_groups_that_stay_together_wait_less_for_a_slow_replica() -> None:
     assert together.samples_per_second > 1.2 * apart.samples_per_second
 
 
-def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
+def test_seed_fixes_the_run() -> None:
     pipeline = a_pipeline(
         lengths=LONG_TAIL,
         filtered_share=0.1,
@@ -165,9 +165,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
 
 @settings(max_examples=20, deadline=None)
 @given(pipelines(), st.integers(0, 3))
-def test_every_lease_ends_once_and_no_checked_run_exceeds_its_bound(
-    pipeline: Pipeline, seed: int
-) -> None:
+def test_leases_end_once_and_checked_runs_keep_their_bound(pipeline: Pipeline, seed: int) -> None:
     result = play(pipeline, steps=8, seed=seed, warmup_steps=0, max_stall_events=1000)
     work = result.work
     ended = work.consumed + work.discarded + work.buffered + work.running

@@ -21,7 +21,7 @@ from tests.cli.picture.plans import (
 
 @pytest.mark.parametrize("make", CASES)
 @pytest.mark.slow
-def test_every_gpu_is_on_the_cards_once_with_its_tasks(make: Callable[[], Case]) -> None:
+def test_gpus_are_on_the_cards_once_with_their_tasks(make: Callable[[], Case]) -> None:
     case = make()
     found = cards(case.plan, case.fleet)
 
@@ -39,7 +39,7 @@ def test_every_gpu_is_on_the_cards_once_with_its_tasks(make: Callable[[], Case])
     assert drawn == planned
 
 
-def test_a_gpu_has_its_replica_stage_and_tensor_rank() -> None:
+def test_gpu_has_its_replica_stage_and_tensor_rank() -> None:
     case = a_case(
         {"a": ("local", 4), "b": ("local", 2)},
         [group(Task.ACTOR_TRAINING, [[("a", 4), ("b", 2)]], tensor=2, layers=(9, 9, 18))],
@@ -113,7 +113,7 @@ def test_machines_used_alike_are_one_card(
     assert {card.name: len(card.machines) for card in found} == expected
 
 
-def test_where_no_two_machines_are_used_alike_gpus_are_counted() -> None:
+def test_gpus_are_counted_where_no_two_machines_match() -> None:
     found = cards(motley().plan, motley().fleet)
 
     assert len(motley().fleet.machines) > MAX_CARDS
@@ -130,7 +130,7 @@ def test_where_no_two_machines_are_used_alike_gpus_are_counted() -> None:
     "machines",
     [pytest.param((), id="unknown machine"), pytest.param((4,), id="too few GPUs")],
 )
-def test_a_plan_for_another_fleet_is_refused(machines: tuple[int, ...]) -> None:
+def test_plan_for_another_fleet_is_refused(machines: tuple[int, ...]) -> None:
     case = shared()
     fleet = replace(
         case.fleet,

@@ -67,7 +67,7 @@ def test_flows_across_and_inside_regions_differ() -> None:
     }
 
 
-def test_on_shared_gpus_weights_are_resharded() -> None:
+def test_weights_are_resharded_on_shared_gpus() -> None:
     (weights,) = [flow for flow in flows_of(shared()) if flow.kind is FlowKind.WEIGHTS]
     assert weights.stays
     assert weights.amount == f"resharded, {duration(PREDICTION.weight_sync_seconds)} at most"
@@ -93,7 +93,7 @@ def test_gradients_that_cross_regions_flow_both_ways() -> None:
     assert {gradients.source, gradients.target} == {"London", "Paris"}
 
 
-def test_a_critic_elsewhere_gets_the_trajectories_too() -> None:
+def test_remote_critic_gets_the_trajectories_too() -> None:
     case = a_case(
         {"here-a100-0": ("here", 2), "there-a100-0": ("there", 1)},
         [

@@ -18,7 +18,7 @@ def ask(*arguments: str) -> Result:
 
 @pytest.mark.parametrize("name", ["plan.svg", "plan.PNG"])
 @pytest.mark.slow
-def test_a_picture_comes_beside_what_is_printed(tmp_path: Path, name: str) -> None:
+def test_picture_comes_beside_what_is_printed(tmp_path: Path, name: str) -> None:
     result = ask("-o", "json", "--picture", str(tmp_path / name))
 
     assert result.exit_code == 0, result.output
@@ -41,7 +41,7 @@ def test_a_picture_comes_beside_what_is_printed(tmp_path: Path, name: str) -> No
         pytest.param(["plan.svg", "--frontier", "3"], "--frontier makes several", id="frontier"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_before_the_search(arguments: list[str], said: str) -> None:
+def test_undrawable_picture_is_refused_before_the_search(arguments: list[str], said: str) -> None:
     result = ask("--picture", *arguments)
 
     assert result.exit_code == 1
@@ -50,7 +50,7 @@ def test_what_cannot_be_drawn_is_refused_before_the_search(arguments: list[str],
     assert not result.stdout
 
 
-def test_without_matplotlib_the_way_out_is_said(
+def test_missing_matplotlib_names_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("sheet", "canvas"):
@@ -63,7 +63,7 @@ def test_without_matplotlib_the_way_out_is_said(
 
 
 @pytest.mark.slow
-def test_where_there_is_no_plan_nothing_is_drawn(tmp_path: Path) -> None:
+def test_picture_is_not_drawn_without_a_plan(tmp_path: Path) -> None:
     examples = ROOT / "examples"
     result = CliRunner().invoke(
         hetrl,

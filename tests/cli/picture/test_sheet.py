@@ -117,7 +117,7 @@ def pairs(found: Sequence[Box]) -> Iterator[tuple[Box, Box]]:
     return combinations(found, 2)
 
 
-def test_nothing_leaves_the_sheet(canvas: Canvas) -> None:
+def test_sheet_contains_everything_drawn(canvas: Canvas) -> None:
     whole = paper(canvas)
     for layer in PANELS:
         assert all(contains(whole, panel) for panel in boxes(canvas, layer))
@@ -133,7 +133,7 @@ def test_panels_of_a_kind_lie_apart(canvas: Canvas, layer: Layer) -> None:
     assert not [pair for pair in pairs(boxes(canvas, layer)) if overlap(*pair)]
 
 
-def test_every_side_is_in_a_region_and_every_machine_on_a_side(canvas: Canvas) -> None:
+def test_sides_are_in_regions_and_machines_on_sides(canvas: Canvas) -> None:
     regions, sides = boxes(canvas, Layer.REGION), boxes(canvas, Layer.SIDE)
     assert all(any(contains(region, side) for region in regions) for side in sides)
     machines = boxes(canvas, Layer.MACHINE)
@@ -141,7 +141,7 @@ def test_every_side_is_in_a_region_and_every_machine_on_a_side(canvas: Canvas) -
     assert all(any(contains(side, machine) for side in sides) for machine in machines)
 
 
-def test_no_two_words_lie_on_each_other(canvas: Canvas) -> None:
+def test_words_do_not_overlap(canvas: Canvas) -> None:
     overlapping = [
         (one.text, other.text)
         for one, other in combinations(labels(canvas), 2)
@@ -161,7 +161,7 @@ def test_bars_lie_apart_and_hold_what_is_written_on_them(canvas: Canvas) -> None
         assert contains(bar, label.box), label
 
 
-def test_no_line_strikes_out_words(canvas: Canvas) -> None:
+def test_lines_do_not_cross_words(canvas: Canvas) -> None:
     bare = [label for label in labels(canvas) if not label.has_paper]
     for line in lines(canvas):
         for (x, y), (other_x, other_y) in pairwise(line):
@@ -169,7 +169,7 @@ def test_no_line_strikes_out_words(canvas: Canvas) -> None:
             assert not [label for label in bare if overlap(box, label.box)], line
 
 
-def test_tasks_that_share_a_gpu_get_a_part_of_it_each() -> None:
+def test_tasks_on_one_gpu_get_a_part_each() -> None:
     drawn_bars = bars(drawn(shared))
     whole = max(box.height for _, box in drawn_bars)
     parts = Counter((task, box.height < whole) for task, box in drawn_bars)
@@ -231,7 +231,7 @@ def test_tasks_that_share_a_gpu_get_a_part_of_it_each() -> None:
         ),
     ],
 )
-def test_the_sheet_says_what_the_plan_is(make: Callable[[], Case], expected: set[str]) -> None:
+def test_sheet_says_what_the_plan_is(make: Callable[[], Case], expected: set[str]) -> None:
     assert expected <= {label.text for label in labels(drawn(make))}
 
 
@@ -241,7 +241,7 @@ def test_ten_thousand_gpus_fit_on_a_slide() -> None:
     assert whole.height <= 900
 
 
-def test_the_same_plan_is_drawn_in_the_same_bytes() -> None:
+def test_plan_is_always_drawn_in_the_same_bytes() -> None:
     first, second = (
         sheet(case.plan, case.fleet, case.job).to_bytes("svg")
         for case in (two_regions(), two_regions())
@@ -250,5 +250,5 @@ def test_the_same_plan_is_drawn_in_the_same_bytes() -> None:
     assert b"<dc:date>" not in first
 
 
-def test_a_png_is_a_png() -> None:
+def test_png_is_a_png() -> None:
     assert drawn(shared).to_bytes("png").startswith(b"\x89PNG")

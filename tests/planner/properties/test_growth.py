@@ -40,7 +40,7 @@ GROWTHS = st.sampled_from([with_one_more_gpu, with_a_faster_link])
 @pytest.mark.slow
 @settings(max_examples=3)
 @given(fleet=SMALL_FLEETS, job=JOBS, grown=GROWTHS, number=st.integers(0, 7))
-def test_more_is_not_worse(
+def test_larger_fleet_is_not_worse(
     fleet: ClusterSnapshot, job: JobSpec, grown: Growth, number: int
 ) -> None:
     is_not_worse_with_more(fleet, job, grown(fleet, number))
@@ -49,7 +49,7 @@ def test_more_is_not_worse(
 @pytest.mark.slow
 @settings(max_examples=8)
 @given(fleet=FLEETS, job=JOBS, grown=GROWTHS, number=st.integers(0, 7))
-def test_more_is_not_worse_for_many_jobs(
+def test_larger_fleet_is_not_worse_for_many_jobs(
     fleet: ClusterSnapshot, job: JobSpec, grown: Growth, number: int
 ) -> None:
     is_not_worse_with_more(fleet, job, grown(fleet, number))

@@ -37,7 +37,7 @@ def test_auto_keeps_the_limits_of_many_jobs(fleet: ClusterSnapshot, job: JobSpec
     ],
 )
 @pytest.mark.slow
-def test_a_pipeline_of_two_kinds_keeps_every_limit(fleet: ClusterSnapshot, mode: Mode) -> None:
+def test_pipeline_of_two_kinds_keeps_every_limit(fleet: ClusterSnapshot, mode: Mode) -> None:
     algorithm = AlgorithmSpec(
         mode=mode, max_staleness=0 if mode is Mode.SYNC else 2, kl_coefficient=0.01
     )

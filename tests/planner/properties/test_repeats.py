@@ -116,16 +116,14 @@ def answers() -> list[dict[str, str]]:
         "egress",
     ],
 )
-def test_the_same_seed_gives_the_same_bytes_in_every_process(
-    answers: list[dict[str, str]], name: str
-) -> None:
+def test_seed_fixes_the_bytes_in_every_process(answers: list[dict[str, str]], name: str) -> None:
     first, second = answers
     assert first[name] == second[name]
 
 
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_bytes_again(mode: Mode) -> None:
+def test_seed_fixes_the_bytes_of_a_repeat(mode: Mode) -> None:
     case = PlanCase(a_fleet(a100_80=1, l40s=1), small(AlgorithmType.GRPO, mode))
     first, second = (plan_of(case, evaluations=EVALUATIONS) for _ in range(2))
     assert first == second

@@ -107,7 +107,7 @@ def test_auto_plans_what_runs_for_many_jobs(fleet: ClusterSnapshot, job: JobSpec
 @pytest.mark.parametrize("engine", Engine)
 @pytest.mark.parametrize("algorithm", [WITH_A_REFERENCE, WITH_A_CRITIC], ids=["GRPO", "PPO"])
 @pytest.mark.parametrize("strategy", Strategy)
-def test_every_strategy_plans_what_runs(
+def test_strategies_plan_what_runs(
     strategy: Strategy, algorithm: AlgorithmSpec, engine: Engine
 ) -> None:
     job = a_job("Qwen3-0.6B", strategy=strategy, algorithm=algorithm, engine=engine)
@@ -134,7 +134,7 @@ def test_pipelines_of_several_kinds_run_and_do_more(algorithm: AlgorithmSpec) ->
 
 
 @pytest.mark.slow
-def test_what_only_several_kinds_hold_together_runs() -> None:
+def test_model_that_needs_several_kinds_together_runs() -> None:
     job = a_job("Qwen3-8B", algorithm=WITH_A_REFERENCE)
     fleet = a_fleet(a100_80=2, l40s=2, gpus_per_machine=1)
     searched = PlanCase(fleet, job, runnable_only=True)

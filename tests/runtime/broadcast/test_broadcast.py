@@ -78,7 +78,7 @@ def broadcasts(log: pytest.LogCaptureFixture) -> list[str]:
         pytest.param(5000, id="parts and a rest"),
     ],
 )
-async def test_all_workers_receive_the_same_bytes_in_one_round(
+async def test_workers_receive_the_same_bytes_in_one_round(
     tmp_path: Path,
     num_bytes: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -109,7 +109,7 @@ async def the_next(version: int, *, of: WeightServer, to: Receiver) -> Snapshot:
     return found
 
 
-async def test_the_same_members_stay_connected(tmp_path: Path) -> None:
+async def test_members_stay_connected_between_rounds(tmp_path: Path) -> None:
     launch = a_broadcast_launch(tmp_path)
     worker = Receiver(launch, process="rollout-0")
     with a_trainer(launch) as trainer:
@@ -121,7 +121,7 @@ async def test_the_same_members_stay_connected(tmp_path: Path) -> None:
     assert groups[0] is groups[1] is groups[2]
 
 
-async def test_a_version_that_somebody_holds_is_not_written_over(tmp_path: Path) -> None:
+async def test_version_in_use_is_not_overwritten(tmp_path: Path) -> None:
     launch = a_broadcast_launch(tmp_path)
     worker = Receiver(launch, process="rollout-0")
     with a_trainer(launch) as trainer:
@@ -129,7 +129,7 @@ async def test_a_version_that_somebody_holds_is_not_written_over(tmp_path: Path)
     assert [bytes(each.data) for each in held] == [weights(n).data for n in (1, 2, 3)]
 
 
-async def test_a_worker_that_comes_later_is_taken_in(tmp_path: Path) -> None:
+async def test_worker_that_comes_later_is_taken_in(tmp_path: Path) -> None:
     launch = a_broadcast_launch(tmp_path)
     first, second = (Receiver(launch, process=f"rollout-{number}") for number in range(2))
     with a_trainer(launch) as trainer:
@@ -140,7 +140,7 @@ async def test_a_worker_that_comes_later_is_taken_in(tmp_path: Path) -> None:
     assert [each.version for each in found if isinstance(each, Snapshot)] == [2, 2]
 
 
-async def test_a_worker_waits_for_a_version_that_it_does_not_have(tmp_path: Path) -> None:
+async def test_worker_waits_for_a_version_that_it_does_not_have(tmp_path: Path) -> None:
     launch = a_broadcast_launch(tmp_path)
     worker = Receiver(launch, process="rollout-0")
     with a_trainer(launch) as trainer:
@@ -154,7 +154,7 @@ async def test_a_worker_waits_for_a_version_that_it_does_not_have(tmp_path: Path
     assert found.version == 2
 
 
-async def test_another_jobs_worker_is_sent_nothing(tmp_path: Path) -> None:
+async def test_worker_of_another_job_is_sent_nothing(tmp_path: Path) -> None:
     launch = a_broadcast_launch(tmp_path)
     stranger = replace(launch, job=JobIdentity(namespace="default", name="sums", uid="other"))
     with a_trainer(launch) as trainer:
@@ -164,13 +164,13 @@ async def test_another_jobs_worker_is_sent_nothing(tmp_path: Path) -> None:
     assert "these are the weights of" in found
 
 
-async def test_without_a_trainer_there_is_a_reason(tmp_path: Path) -> None:
+async def test_missing_trainer_gives_a_reason(tmp_path: Path) -> None:
     found = await Receiver(a_broadcast_launch(tmp_path), process="p").receive(have_version=0)
     assert isinstance(found, str)
     assert found
 
 
-async def test_what_the_group_does_not_bring_is_fetched(
+async def test_weights_outside_the_broadcast_are_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_: object) -> None:
@@ -205,7 +205,7 @@ async def test_bytes_that_changed_on_the_way_are_not_taken(
     assert found == "what was received has a wrong checksum"
 
 
-async def test_who_has_no_memory_for_them_says_so(
+async def test_worker_without_memory_for_weights_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: Buffers, num_bytes: int) -> memoryview:
@@ -220,7 +220,7 @@ async def test_who_has_no_memory_for_them_says_so(
 
 
 @pytest.mark.slow
-async def test_who_hangs_up_before_the_round_begins_is_not_waited_for(
+async def test_worker_that_hangs_up_before_the_round_is_not_awaited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -255,7 +255,7 @@ asyncio.run(Receiver(launch.from_json(Path(sys.argv[1]).read_text()), process="d
 @pytest.mark.slow
 @pytest.mark.usefixtures("nobody_begins")
 @pytest.mark.parametrize("dies_at", ["__init__", "receive"])
-async def test_a_member_that_dies_stops_nobody(
+async def test_member_that_dies_stops_no_other(
     tmp_path: Path, dies_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch = a_broadcast_launch(tmp_path)

@@ -16,11 +16,11 @@ def a_gathering(*attendants: Attendant, gpu: str = "") -> Gathering:
     return gathering
 
 
-def test_nobody_is_waited_for_where_nobody_waits() -> None:
+def test_round_without_waiting_workers_has_no_deadline() -> None:
     assert a_gathering().seconds_left(now=100.0) is None
 
 
-def test_the_first_waits_for_others_only_so_long() -> None:
+def test_first_waits_for_others_only_so_long() -> None:
     gathering = a_gathering(who("a"))
     gathering.enter(who("b"), now=GATHER_SECONDS / 2)
     assert gathering.seconds_left(now=GATHER_SECONDS / 2) == GATHER_SECONDS / 2
@@ -29,7 +29,7 @@ def test_the_first_waits_for_others_only_so_long() -> None:
     assert gathering.seconds_left(now=GATHER_SECONDS) is None
 
 
-def test_when_all_of_the_last_round_are_here_nobody_else_is_waited_for() -> None:
+def test_round_starts_when_all_former_members_are_here() -> None:
     gathering = a_gathering(who("a"), who("b"))
     first = gathering.begin()
     gathering.enter(who("b"), now=9.0)
@@ -48,7 +48,7 @@ def test_when_all_of_the_last_round_are_here_nobody_else_is_waited_for() -> None
         pytest.param((who("a"), who("b", instance="second")), id="one was restarted"),
     ],
 )
-def test_other_members_meet_in_another_group(then: tuple[Attendant, ...]) -> None:
+def test_changed_members_meet_in_another_group(then: tuple[Attendant, ...]) -> None:
     gathering = a_gathering(who("a"), who("b"))
     first = gathering.begin()
     for each in then:
@@ -64,13 +64,13 @@ def test_restarted_worker_replaces_its_former_instance() -> None:
     assert gathering.begin().attendants == (who("a", instance="second"),)
 
 
-def test_who_leaves_is_not_invited() -> None:
+def test_leaving_member_is_not_invited() -> None:
     gathering = a_gathering(who("a"), who("b"))
     gathering.leave(who("a"))
     assert gathering.begin().attendants == (who("b"),)
 
 
-def test_after_a_failure_the_same_members_form_a_new_group() -> None:
+def test_members_form_a_new_group_after_a_failure() -> None:
     gathering = a_gathering(who("a"))
     first = gathering.begin()
     gathering.fail()
@@ -96,7 +96,7 @@ def test_nccl_joins_those_that_have_a_gpu_each(gpus: tuple[str, ...], over_nccl:
     assert gathering.begin().over_nccl is over_nccl
 
 
-def test_where_nccl_failed_it_is_not_tried_again() -> None:
+def test_nccl_is_not_tried_again_after_it_failed() -> None:
     gathering = a_gathering(who("a", gpu="1"), gpu="0")
     assert gathering.begin().over_nccl
     gathering.fail()

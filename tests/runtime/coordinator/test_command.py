@@ -73,7 +73,7 @@ def test_sigterm_stops_it_without_a_result(tmp_path: Path) -> None:
     assert not (tmp_path / "state" / "result.json").exists()
 
 
-def test_run_that_fails_for_good_ends_with_3_and_its_reason_last(tmp_path: Path) -> None:
+def test_run_that_fails_for_good_ends_with_3_and_reason(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     Path(launch.data.prompts).unlink()
     process = a_process(launch, tmp_path)
@@ -126,7 +126,7 @@ def test_prompts_come_from_an_object_store(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "state" / "objects" / "math" / "train.jsonl").read_bytes() == prompts
 
 
-def test_one_that_waits_for_the_hub_can_be_stopped(
+def test_coordinator_waiting_for_the_hub_can_be_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch = a_launch(tmp_path)
@@ -148,7 +148,7 @@ def test_one_that_waits_for_the_hub_can_be_stopped(
 
 
 @pytest.mark.parametrize("taken", ["coordinator", "metrics"])
-def test_a_taken_port_is_named_without_a_traceback(tmp_path: Path, taken: str) -> None:
+def test_taken_port_is_named_without_a_traceback(tmp_path: Path, taken: str) -> None:
     launch = a_launch(tmp_path, metrics_port=free_port())
     port = launch.coordinator.port if taken == "coordinator" else launch.metrics_port
     with socket.create_server(("127.0.0.1", port)):
@@ -160,7 +160,7 @@ def test_a_taken_port_is_named_without_a_traceback(tmp_path: Path, taken: str) -
     assert "Traceback" not in said
 
 
-def test_a_broken_contract_is_said_to_be(tmp_path: Path) -> None:
+def test_contract_of_another_version_is_reported(tmp_path: Path) -> None:
     launch = replace(a_launch(tmp_path), contract_version=99)
 
     _, said = (process := a_process(launch, tmp_path)).communicate(timeout=60)
@@ -200,7 +200,7 @@ def test_prometheus_finds_every_series_at_zero(tmp_path: Path) -> None:
         "hetrl_runtime.transport.weights.weights",
     ],
 )
-def test_it_runs_without_the_trainers_packages(module: str) -> None:
+def test_coordinator_runs_without_the_trainers_packages(module: str) -> None:
     code = f"import sys, {module}; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
@@ -210,7 +210,7 @@ def test_it_runs_without_the_trainers_packages(module: str) -> None:
     assert not found & set(loaded.stdout.split())
 
 
-async def test_a_full_disk_ends_it_with_the_journals_name_and_nothing_acknowledged_is_lost(
+async def test_full_disk_names_the_journal_and_loses_nothing_acknowledged(
     tmp_path: Path,
 ) -> None:
     launch = a_launch(tmp_path, steps=1000, max_staleness=500)

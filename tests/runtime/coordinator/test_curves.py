@@ -51,7 +51,7 @@ def scalars(folder: Path) -> list[tuple[int, str, float]]:
     ]
 
 
-def test_every_figure_of_a_step_is_a_point_of_a_curve(tmp_path: Path) -> None:
+def test_figures_of_a_step_are_points_of_a_curve(tmp_path: Path) -> None:
     curves = Curves(tmp_path / "curves")
     curves.add_step(a_record(7))
     curves.close()
@@ -71,7 +71,7 @@ def test_every_figure_of_a_step_is_a_point_of_a_curve(tmp_path: Path) -> None:
     }
 
 
-def test_a_step_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_step_can_be_read_during_the_run(tmp_path: Path) -> None:
     curves = Curves(tmp_path)
     curves.add_step(a_record(1))
 
@@ -99,14 +99,14 @@ def test_going_back_takes_later_steps_out(tmp_path: Path, restarts: bool) -> Non
     assert {step for step, _, _ in scalars(tmp_path)} == {1, 2, 3}
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_at_once(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_is_an_error_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(OSError, match="file"):
         Curves(tmp_path / "file" / "curves")
 
 
-def test_a_run_that_asks_for_none_needs_no_library(tmp_path: Path) -> None:
+def test_run_that_asks_for_none_needs_no_library(tmp_path: Path) -> None:
     Curves(tmp_path / "curves").close()
 
     assert not list((tmp_path / "curves").iterdir())

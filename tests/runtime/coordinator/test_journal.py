@@ -40,12 +40,12 @@ def test_entries_come_back_in_their_order(tmp_path: Path) -> None:
     assert groups(tmp_path / "journal") == [0, 1, 2]
 
 
-def test_there_is_nothing_in_a_journal_that_does_not_exist(tmp_path: Path) -> None:
+def test_missing_journal_is_empty(tmp_path: Path) -> None:
     assert groups(tmp_path / "journal") == []
 
 
 @pytest.mark.parametrize("lost_bytes", [1, 7, 50])
-def test_a_cut_off_tail_is_left_out_and_written_over(tmp_path: Path, lost_bytes: int) -> None:
+def test_cut_off_tail_is_left_out_and_written_over(tmp_path: Path, lost_bytes: int) -> None:
     path = tmp_path / "journal"
     written(path, 3)
     path.write_bytes(path.read_bytes()[:-lost_bytes])
@@ -55,7 +55,7 @@ def test_a_cut_off_tail_is_left_out_and_written_over(tmp_path: Path, lost_bytes:
     assert groups(path) == [0, 1, 0]
 
 
-def test_a_damaged_entry_ends_the_history(tmp_path: Path) -> None:
+def test_damaged_entry_ends_the_history(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     written(path, 3)
     content = bytearray(path.read_bytes())
@@ -65,7 +65,7 @@ def test_a_damaged_entry_ends_the_history(tmp_path: Path) -> None:
     assert groups(path) == [0]
 
 
-def test_a_replaced_journal_is_the_new_one_and_grows_on(tmp_path: Path) -> None:
+def test_replaced_journal_is_the_new_one_and_grows_on(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     written(path, 3)
     journal = Journal(path)
@@ -109,7 +109,7 @@ def test_compacted_history_rebuilds_the_state(tmp_path: Path) -> None:
     assert set(rebuilt.expire(now=120.0)) == set(ids[6:])
 
 
-def test_a_long_journal_is_shortened_beside_what_is_still_written(tmp_path: Path) -> None:
+def test_long_journal_is_shortened_beside_what_is_still_written(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     journal = Journal(path, compact_above_bytes=10_000)
     number = 0
@@ -134,7 +134,7 @@ def test_a_long_journal_is_shortened_beside_what_is_still_written(tmp_path: Path
     assert not path.with_suffix(".new").exists()
 
 
-def test_a_journal_that_cannot_be_shortened_stays_long(tmp_path: Path) -> None:
+def test_journal_that_cannot_be_shortened_stays_long(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     journal = Journal(path, compact_above_bytes=0)
     journal.append(an_entry(0))
@@ -156,7 +156,7 @@ def test_a_journal_that_cannot_be_shortened_stays_long(tmp_path: Path) -> None:
     assert not path.with_suffix(".new").exists()
 
 
-def test_an_epoch_that_begins_takes_the_place_of_a_journal_being_shortened(tmp_path: Path) -> None:
+def test_new_epoch_replaces_a_journal_being_shortened(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     written(path, 3)
     journal = Journal(path)
@@ -169,7 +169,7 @@ def test_an_epoch_that_begins_takes_the_place_of_a_journal_being_shortened(tmp_p
 
 
 @pytest.mark.parametrize("room_bytes", [0, 1, 100, 5000], ids=str)
-def test_nothing_is_written_behind_half_an_entry(tmp_path: Path, room_bytes: int) -> None:
+def test_journal_appends_nothing_after_half_an_entry(tmp_path: Path, room_bytes: int) -> None:
     path = tmp_path / "journal"
     journal = Journal(path)
     journal.append(an_entry(0))

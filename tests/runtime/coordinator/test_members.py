@@ -82,7 +82,7 @@ def test_relay_is_the_first_live_process_of_the_region(
     assert everyone.relay_for(process, since=since) == address
 
 
-def test_only_live_inference_workers_are_asked() -> None:
+def test_live_inference_workers_alone_are_asked() -> None:
     everyone = members(
         scoring("inference-0", "REF_INF", seen_at=4.9),
         scoring("inference-1", "REF_INF", seen_at=5.0),
@@ -95,7 +95,7 @@ def test_only_live_inference_workers_are_asked() -> None:
     assert [each.address for each in asked] == ["inference-1:1", "inference-2:1"]
 
 
-def test_time_of_a_task_is_that_of_its_workers_also_of_those_that_left() -> None:
+def test_time_of_a_task_includes_workers_that_left() -> None:
     everyone = members(
         scoring("inference-0", Task.REFERENCE_INFERENCE, seen_at=4.0),
         scoring("inference-1", Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE, seen_at=6.0),

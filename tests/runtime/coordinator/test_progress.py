@@ -57,7 +57,7 @@ BUSY = RunSnapshot(
         "old weights",
     ],
 )
-def test_what_is_waited_for_is_said_in_words(changes: dict[str, int], words: str) -> None:
+def test_progress_says_what_is_awaited(changes: dict[str, int], words: str) -> None:
     assert waiting_for(replace(BUSY, **changes)) == words  # type: ignore[arg-type]
 
 
@@ -83,7 +83,7 @@ def test_figures_follow_from_the_last_steps() -> None:
     assert progresses.longest_step_seconds == 4.0
 
 
-def test_an_ended_run_says_how() -> None:
+def test_ended_run_says_how() -> None:
     progresses = Progresses(total_steps=10, predicted_step_seconds=None)
     ending = Ending(reason="NoLearningSignal", message="all rewards were 0")
 
@@ -124,7 +124,7 @@ def test_restarted_process_starts_its_counts_again() -> None:
     assert member.tokens_per_second == 0.0
 
 
-def test_another_start_of_a_process_replaces_the_first() -> None:
+def test_new_start_of_a_process_replaces_the_first() -> None:
     members = Members()
     first = a_member("rollout-0")
 
@@ -133,7 +133,7 @@ def test_another_start_of_a_process_replaces_the_first() -> None:
     assert members.enter(replace(first, instance="second")) is not None
 
 
-def test_a_process_that_left_was_heard_of_all_the_same() -> None:
+def test_departed_process_keeps_its_last_time() -> None:
     members = Members()
     assert members.seen_at(Role.ROLLOUT) is None
     members.enter(replace(a_member("rollout-0"), seen_at=7.0))

@@ -46,7 +46,7 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_report_carries_the_job_the_figures_and_the_token(
+async def test_report_carries_the_job_the_figures_and_the_token(
     tmp_path: Path, token_file: Path
 ) -> None:
     authority = Authority(tmp_path / "ours")
@@ -79,7 +79,7 @@ async def test_token_is_read_for_every_post(tmp_path: Path, token_file: Path) ->
     assert (refused, taken) == (False, True)
 
 
-async def test_an_operator_of_another_authority_hears_nothing(
+async def test_operator_of_another_authority_hears_nothing(
     tmp_path: Path, token_file: Path
 ) -> None:
     took: list[tuple[str, Any]] = []
@@ -94,9 +94,7 @@ async def test_an_operator_of_another_authority_hears_nothing(
 
 
 @pytest.mark.parametrize("missing", ["token", "authority", "operator"])
-async def test_a_report_that_cannot_be_sent_is_no_disaster(
-    tmp_path: Path, token_file: Path, missing: str
-) -> None:
+async def test_unsent_report_is_no_error(tmp_path: Path, token_file: Path, missing: str) -> None:
     authority = Authority(tmp_path / "ours")
     target = ProgressTarget(
         url="https://127.0.0.1:9/progress",

@@ -103,14 +103,14 @@ def be_alive(run: Run, *, now: float) -> None:
         run.heartbeat(process, ProcessStatus(), (), now=now)
 
 
-def test_nothing_is_leased_before_a_trainer_registers(tmp_path: Path) -> None:
+def test_prompts_are_not_leased_before_a_trainer_registers(tmp_path: Path) -> None:
     with a_run(a_launch(tmp_path)) as run:
         register(run, Role.ROLLOUT)
 
         assert run.lease(WORKER, worker_version=0, max_trajectories=4, now=0.0) == ()
 
 
-def test_a_long_training_step_is_not_held_against_generation(tmp_path: Path) -> None:
+def test_long_training_step_is_not_held_against_generation(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, startup_deadline_seconds=30.0, steps=9)
     with a_run(launch) as run:
         register(run, Role.TRAINER)
@@ -127,7 +127,7 @@ def test_a_long_training_step_is_not_held_against_generation(tmp_path: Path) -> 
         assert run.ending is None
 
 
-def test_a_run_that_is_asked_for_curves_draws_them(tmp_path: Path) -> None:
+def test_run_that_is_asked_for_curves_draws_them(tmp_path: Path) -> None:
     training = TrainingSpec(steps=3, tensorboard_path=str(tmp_path / "curves"))
     with a_run(a_launch(tmp_path, training=training)) as run:
         register(run, Role.TRAINER)
@@ -154,7 +154,7 @@ def a_member(process: str, role: Role, *, now: float, **more: Any) -> Member:
     return Member(process=process, role=role, pod_set="set", instance="one", seen_at=now, **more)
 
 
-def test_a_run_that_must_ask_says_whom_it_lacks_and_ends_when_they_are_gone(
+def test_run_awaiting_processes_names_them_and_ends_without_them(
     tmp_path: Path,
 ) -> None:
     data = DataSpec(
@@ -204,7 +204,7 @@ def test_processes_that_left_for_a_moment_are_not_missing(tmp_path: Path) -> Non
         assert run.ending
 
 
-def test_a_silent_process_is_no_member_any_more(tmp_path: Path) -> None:
+def test_silent_process_is_no_member_any_more(tmp_path: Path) -> None:
     with a_run(a_launch(tmp_path, startup_deadline_seconds=600.0)) as run:
         epoch = register(run, Role.TRAINER).epoch
         register(run, Role.ROLLOUT)
@@ -216,7 +216,7 @@ def test_a_silent_process_is_no_member_any_more(tmp_path: Path) -> None:
         assert run.knows("trainer-0", epoch=epoch)
 
 
-def test_the_living_trainer_goes_on_in_its_epoch_and_a_new_one_does_not(tmp_path: Path) -> None:
+def test_registered_trainer_keeps_its_epoch_against_a_new_one(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=9)
     with a_run(launch) as run:
         epoch = register(run, Role.TRAINER).epoch
@@ -230,7 +230,7 @@ def test_the_living_trainer_goes_on_in_its_epoch_and_a_new_one_does_not(tmp_path
         assert register(again, Role.TRAINER, now=4.0, instance="second").epoch == epoch + 1
 
 
-def test_a_trainer_that_had_finished_finds_the_run_finished(tmp_path: Path) -> None:
+def test_trainer_that_had_finished_finds_the_run_finished(tmp_path: Path) -> None:
     with a_run(a_launch(tmp_path, steps=3)) as run:
         register(run, Role.TRAINER, version=3)
 
@@ -238,7 +238,7 @@ def test_a_trainer_that_had_finished_finds_the_run_finished(tmp_path: Path) -> N
         assert run.ending.succeeded
 
 
-def test_a_run_that_ended_stays_ended(tmp_path: Path) -> None:
+def test_run_that_ended_stays_ended(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, startup_deadline_seconds=1.0)
     with a_run(launch) as run:
         run.tick(now=2.0)
@@ -248,7 +248,7 @@ def test_a_run_that_ended_stays_ended(tmp_path: Path) -> None:
         assert again.ending == ending
 
 
-def test_a_journal_that_cannot_be_written_is_no_secret(tmp_path: Path) -> None:
+def test_unwritable_journal_fails_the_run(tmp_path: Path) -> None:
     with a_run(a_launch(tmp_path)) as run:
         register(run, Role.TRAINER)
         register(run, Role.ROLLOUT)
@@ -303,7 +303,7 @@ def test_groups_that_were_left_out_stay_so_after_a_restart(tmp_path: Path) -> No
         assert not {each.group for each in leased} & {each.group for each in before}
 
 
-def test_a_run_in_which_no_group_teaches_anything_ends_and_says_so(tmp_path: Path) -> None:
+def test_run_in_which_no_group_teaches_ends_with_reason(tmp_path: Path) -> None:
     with a_run(sampled_dynamically(tmp_path)) as run:
         register(run, Role.TRAINER)
         register(run, Role.ROLLOUT)
@@ -322,7 +322,7 @@ def a_finished_run(run: Run) -> None:
         train(run, now=1.0)
 
 
-def test_after_the_last_version_a_run_waits_for_the_trainers_word(tmp_path: Path) -> None:
+def test_run_waits_for_the_trainers_end_after_the_last_version(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=2)
     with a_run(launch) as run:
         a_finished_run(run)
@@ -339,7 +339,7 @@ def test_after_the_last_version_a_run_waits_for_the_trainers_word(tmp_path: Path
         assert run.ending == done
 
 
-def test_a_trainer_that_dies_before_its_last_checkpoint_makes_the_rest_again(
+def test_trainer_that_dies_before_its_last_checkpoint_repeats_the_rest(
     tmp_path: Path,
 ) -> None:
     launch = a_launch(tmp_path, steps=2)
@@ -360,7 +360,7 @@ def step_records(launch: Launch) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_step_that_the_journal_has_and_the_records_lack_is_recorded_at_the_next_start(
+def test_step_missing_from_the_records_is_recorded_at_next_start(
     tmp_path: Path,
 ) -> None:
     launch = a_launch(tmp_path, steps=9)

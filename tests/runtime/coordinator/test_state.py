@@ -23,7 +23,7 @@ def test_workers_limit_leases() -> None:
     assert len(lease(state, 100)) == 3
 
 
-def test_each_version_lets_one_more_batch_in() -> None:
+def test_version_lets_one_more_batch_in() -> None:
     state = a_state(max_staleness=1, batch_size=4)
     step(state)
 
@@ -40,7 +40,7 @@ def test_worker_too_far_behind_gets_the_version_that_it_needs() -> None:
     assert leases == WorkerBehind(needs_version=2)
 
 
-def test_a_worker_behind_a_slow_link_gets_nothing_that_would_come_too_late() -> None:
+def test_worker_behind_a_slow_link_gets_nothing_that_expires() -> None:
     state = a_state(max_staleness=1, batch_size=4)
     step(state)
 
@@ -53,7 +53,7 @@ def test_a_worker_behind_a_slow_link_gets_nothing_that_would_come_too_late() -> 
     assert len(lease(state, 100)) == 4
 
 
-def test_only_whole_groups_make_a_batch() -> None:
+def test_batches_consist_of_whole_groups() -> None:
     state = a_state(group_size=2, batch_size=4)
     ids = lease(state, 6)
     for identity in ids:
@@ -65,7 +65,7 @@ def test_only_whole_groups_make_a_batch() -> None:
     assert groups == {0, 2}
 
 
-def test_the_oldest_sampled_groups_go_first() -> None:
+def test_oldest_sampled_groups_go_first() -> None:
     state = a_state(group_size=1, batch_size=1, max_staleness=3)
     first, second, third = lease(state, 3)
     deliver(state, third, 0)
@@ -78,7 +78,7 @@ def test_the_oldest_sampled_groups_go_first() -> None:
     assert [each.id for each in state.batch()] == [first]
 
 
-def test_a_batch_is_the_same_until_it_is_committed() -> None:
+def test_batch_is_the_same_until_it_is_committed() -> None:
     state = a_state(group_size=1, batch_size=1, max_staleness=3)
     first, second = lease(state, 2)
     deliver(state, second)
@@ -89,7 +89,7 @@ def test_a_batch_is_the_same_until_it_is_committed() -> None:
     assert state.batch() == handed
 
 
-def test_a_delivery_is_accepted_once() -> None:
+def test_delivery_is_accepted_once() -> None:
     state = a_state()
     identity = lease(state, 1)[0]
 
@@ -97,14 +97,14 @@ def test_a_delivery_is_accepted_once() -> None:
     assert state.num_buffered == 1
 
 
-def test_a_consumed_trajectory_is_a_duplicate_ever_after() -> None:
+def test_consumed_trajectory_is_a_duplicate_ever_after() -> None:
     state = a_state()
     identity = step(state)[0]
 
     assert deliver(state, identity) is Outcome.DUPLICATE
 
 
-def test_a_lease_without_heartbeats_goes_to_another_worker() -> None:
+def test_lease_without_heartbeats_goes_to_another_worker() -> None:
     state = a_state(group_size=1, batch_size=1, max_staleness=0)
     identity = lease(state, 1)[0]
 
@@ -115,7 +115,7 @@ def test_a_lease_without_heartbeats_goes_to_another_worker() -> None:
     assert deliver(state, identity, process=OTHER) is Outcome.ACCEPTED
 
 
-def test_a_late_delivery_that_nobody_else_took_over_is_welcome() -> None:
+def test_late_delivery_is_accepted_unless_leased_again() -> None:
     state = a_state()
     identity = lease(state, 1)[0]
     state.expire(now=20.0)
@@ -133,7 +133,7 @@ def test_heartbeats_keep_what_they_name_and_nothing_else() -> None:
     assert state.hold(WORKER, [kept, lost], now=21.0) == (lost,)
 
 
-def test_a_worker_that_leaves_gives_everything_back() -> None:
+def test_worker_that_leaves_gives_everything_back() -> None:
     state = a_state()
     ids = lease(state, 2)
 
@@ -141,7 +141,7 @@ def test_a_worker_that_leaves_gives_everything_back() -> None:
     assert lease(state, 2, process=OTHER) == ids
 
 
-def test_a_trajectory_begun_too_long_ago_is_withdrawn_at_the_commit() -> None:
+def test_trajectory_begun_too_long_ago_is_withdrawn_at_the_commit() -> None:
     state = a_state(group_size=1, batch_size=1, max_staleness=1)
     slow = lease(state, 1, process=OTHER)[0]
     step(state)
@@ -154,7 +154,7 @@ def test_a_trajectory_begun_too_long_ago_is_withdrawn_at_the_commit() -> None:
     assert lease(state, 1) == [slow]
 
 
-def test_members_that_grew_old_in_an_unfinished_group_are_made_again() -> None:
+def test_expired_members_of_an_unfinished_group_are_generated_again() -> None:
     state = a_state(group_size=2, batch_size=2, max_staleness=1)
     old, missing = lease(state, 2, process=OTHER)
     deliver(state, old, process=OTHER)
@@ -167,7 +167,7 @@ def test_members_that_grew_old_in_an_unfinished_group_are_made_again() -> None:
     assert lease(state, 2) == [old, missing]
 
 
-def test_a_group_of_another_member_count_is_malformed() -> None:
+def test_group_of_another_member_count_is_malformed() -> None:
     state = a_state(group_size=2)
     group = lease(state, 1)[0].group
 
@@ -216,7 +216,7 @@ def test_prompt_that_fails_too_often_is_dropped() -> None:
     assert 0 not in state.resume_point().open_groups
 
 
-def test_a_commit_that_is_sent_twice_counts_once() -> None:
+def test_commit_that_is_sent_twice_counts_once() -> None:
     state = a_state()
     ids = step(state)
 
@@ -236,7 +236,7 @@ def test_a_commit_that_is_sent_twice_counts_once() -> None:
     ],
     ids=["a version is left out", "an unknown one", "the same twice"],
 )
-def test_a_commit_that_does_not_follow_is_refused(
+def test_commit_that_does_not_follow_is_refused(
     version: int, extra: list[TrajectoryId] | str, complaint: str
 ) -> None:
     state = a_state()
@@ -252,7 +252,7 @@ def test_a_commit_that_does_not_follow_is_refused(
     assert state.version == 1
 
 
-def test_what_was_consumed_cannot_be_committed_again() -> None:
+def test_consumed_batch_cannot_be_committed_again() -> None:
     state = a_state()
     ids = step(state)
 
@@ -262,7 +262,7 @@ def test_what_was_consumed_cannot_be_committed_again() -> None:
     assert "consumed before" in refused.reason
 
 
-def test_a_group_discarded_whole_is_made_again_and_a_part_is_not() -> None:
+def test_discarded_group_is_generated_again_only_as_a_whole() -> None:
     state = a_state(group_size=2, batch_size=4)
     for identity in lease(state, 4):
         deliver(state, identity)
@@ -287,7 +287,7 @@ def test_discarding_never_lets_more_work_in() -> None:
     assert state.num_running + state.num_buffered <= 8
 
 
-def test_a_trainer_that_comes_back_finds_the_groups_of_the_lost_versions_again() -> None:
+def test_returning_trainer_finds_groups_of_lost_versions_again() -> None:
     state = a_state(max_staleness=1, group_size=2, batch_size=4)
     step(state)
     checkpoint = state.resume_point()
@@ -300,7 +300,7 @@ def test_a_trainer_that_comes_back_finds_the_groups_of_the_lost_versions_again()
     assert found == sorted(lost)
 
 
-def test_what_the_surviving_history_sampled_is_kept() -> None:
+def test_trajectories_of_the_surviving_history_are_kept() -> None:
     state = a_state(max_staleness=3, group_size=1, batch_size=1)
     first, old, newer, _ = lease(state, 4)
     deliver(state, first, 0)
@@ -316,7 +316,7 @@ def test_what_the_surviving_history_sampled_is_kept() -> None:
     assert lease(state, 1) == [newer]
 
 
-def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
+def test_coordinator_without_journal_resumes_from_the_trainer_alone() -> None:
     state = a_state()
     for _ in range(3):
         step(state)
@@ -340,9 +340,7 @@ def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
         pytest.param(12, "group 12 was never leased", id="one group more"),
     ],
 )
-def test_commit_names_groups_of_at_most_the_batches_that_the_bound_lets_in(
-    group: int, refusal: str
-) -> None:
+def test_commit_names_groups_within_the_staleness_bound(group: int, refusal: str) -> None:
     """A coordinator without a journal cannot know what was leased before."""
     state = a_state(max_staleness=1, group_size=2, batch_size=4)
 
@@ -351,7 +349,7 @@ def test_commit_names_groups_of_at_most_the_batches_that_the_bound_lets_in(
     assert (done.reason if isinstance(done, CommitRefused) else "") == refusal
 
 
-def test_a_trainer_without_a_reference_gets_nothing_that_lacks_ones_words() -> None:
+def test_trainer_without_a_reference_gets_only_scored_trajectories() -> None:
     state = a_state()
     unscored = lease(state, 4)
     for identity in unscored:
@@ -372,7 +370,7 @@ def test_a_trainer_without_a_reference_gets_nothing_that_lacks_ones_words() -> N
     assert [each.id for each in state.batch()] == again
 
 
-def test_a_trainer_with_a_reference_takes_what_others_have_scored() -> None:
+def test_trainer_with_a_reference_takes_what_others_have_scored() -> None:
     state = a_state()
     for identity in lease(state, 4):
         scored = a_trajectory(*identity, process=WORKER, is_scored=True)

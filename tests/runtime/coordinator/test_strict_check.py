@@ -60,7 +60,7 @@ def staleness_trained_on(*, checks_consumption: bool, max_staleness: int) -> Cou
 
 # On-policy nothing is in flight beyond the batch that is waited for: none can be late.
 @pytest.mark.parametrize("max_staleness", [1, 2, 4])
-def test_without_the_strict_check_the_bound_is_violated_and_with_it_never(
+def test_strict_check_alone_keeps_the_bound(
     max_staleness: int,
 ) -> None:
     unchecked = staleness_trained_on(checks_consumption=False, max_staleness=max_staleness)

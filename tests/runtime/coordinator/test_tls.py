@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("case", ["its own", "another job's", "none"])
-async def test_only_a_certificate_of_the_job_gets_in(tmp_path: Path, case: str) -> None:
+async def test_certificate_of_the_job_is_required(tmp_path: Path, case: str) -> None:
     ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
     served = a_launch(tmp_path, tls=ours.leaf("coordinator"))
     # The intruder trusts our coordinator, so only the coordinator's refusal can stop it.
@@ -39,7 +39,7 @@ async def test_only_a_certificate_of_the_job_gets_in(tmp_path: Path, case: str) 
                     pass
 
 
-async def test_a_coordinator_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
+async def test_coordinator_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
     served = a_launch(tmp_path, tls=Authority(tmp_path / "ours").leaf("coordinator"))
     launch = replace(
         served, tls=Authority(tmp_path / "theirs").leaf("rollout"), startup_deadline_seconds=1.5
@@ -52,14 +52,16 @@ async def test_a_coordinator_of_another_authority_is_not_trusted(tmp_path: Path)
 
 
 @pytest.mark.parametrize("host", ["10.0.0.7", "coordinator.example"])
-async def test_no_other_machine_is_spoken_to_in_the_clear(tmp_path: Path, host: str) -> None:
+async def test_clear_text_connection_to_another_machine_is_refused(
+    tmp_path: Path, host: str
+) -> None:
     launch = a_launch(tmp_path, coordinator=Address(host=host, port=1))
 
     with pytest.raises(ValueError, match=f"{host}:1: without tls certificates only loopback"):
         WorkerClient(launch, process="rollout-0")
 
 
-async def test_no_other_machine_is_listened_to_in_the_clear(tmp_path: Path) -> None:
+async def test_clear_text_listener_for_other_machines_is_refused(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, listen_host="0.0.0.0")
 
     with pytest.raises(ValueError, match="without tls certificates only loopback"):

@@ -42,7 +42,7 @@ def questions(where: Path | Unusable) -> list[str]:
         return [found[number].question for number in range(len(found))]
 
 
-def test_only_the_files_that_are_named_are_fetched(hub: Hub, tmp_path: Path) -> None:
+def test_named_files_alone_are_fetched(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, main__train_jsonl=lines(1, 2), main__test_jsonl=lines(9))
 
     where = fetched(SUMS, "main/train_jsonl", state_path=tmp_path, timeout_seconds=30, stop=GOES_ON)
@@ -51,9 +51,7 @@ def test_only_the_files_that_are_named_are_fetched(hub: Hub, tmp_path: Path) -> 
     assert not any("test_jsonl" in each for each in hub.asked if "/resolve/" in each)
 
 
-def test_a_run_goes_on_with_its_commit_though_the_branch_has_moved(
-    hub: Hub, tmp_path: Path
-) -> None:
+def test_run_keeps_its_commit_though_the_branch_moved(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, train=lines(1))
     fetched(SUMS, "train", state_path=tmp_path / "run", timeout_seconds=30, stop=GOES_ON)
     hub.publish(SECOND, train=lines(2))
@@ -67,7 +65,7 @@ def test_a_run_goes_on_with_its_commit_though_the_branch_has_moved(
     assert questions(another) == ["2 + 1?"]
 
 
-def test_a_hub_that_is_busy_is_asked_again(hub: Hub, tmp_path: Path) -> None:
+def test_hub_that_is_busy_is_asked_again(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, train=lines(1))
     hub.status = [503, 429]
 
@@ -76,7 +74,7 @@ def test_a_hub_that_is_busy_is_asked_again(hub: Hub, tmp_path: Path) -> None:
     assert questions(where) == ["1 + 1?"]
 
 
-def test_a_token_of_the_environment_lets_a_run_in(
+def test_token_of_the_environment_lets_a_run_in(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.publish(FIRST, train=lines(1))
@@ -99,7 +97,7 @@ def test_a_token_of_the_environment_lets_a_run_in(
         pytest.param(HubDataset(name="team/sums"), 0.3, [503] * 500, id="down for too long"),
     ],
 )
-def test_what_cannot_be_had_is_said(
+def test_unavailable_dataset_is_reported(
     hub: Hub, tmp_path: Path, dataset: HubDataset, timeout_seconds: float, status: list[int]
 ) -> None:
     hub.publish(FIRST, train=lines(1))

@@ -35,7 +35,7 @@ def opened(path: Path, fields: Fields = MATH) -> PromptSource:
     return found
 
 
-def test_shards_are_one_row_of_prompts_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_shards_form_one_list_of_prompts_in_name_order(tmp_path: Path) -> None:
     a_shard(tmp_path / "train-00001.parquet", range(10, 17))
     a_shard(tmp_path / "train-00000.parquet", range(10))
     a_shard(tmp_path / "test-00000.parquet", range(100, 110))
@@ -61,7 +61,7 @@ def test_other_columns_are_read_where_a_reward_takes_them(tmp_path: Path) -> Non
         assert prompts[7].columns == {}
 
 
-def test_a_group_has_one_prompt_however_the_walk_is_resumed(tmp_path: Path) -> None:
+def test_group_has_one_prompt_however_the_walk_is_resumed(tmp_path: Path) -> None:
     path = a_shard(tmp_path / "math.parquet", range(23))
     with closing(opened(path)) as here, closing(opened(path)) as there:
         first, second = Prompts(here, seed=3), Prompts(there, seed=3)
@@ -72,9 +72,7 @@ def test_a_group_has_one_prompt_however_the_walk_is_resumed(tmp_path: Path) -> N
         assert len({each.question for each in walk[:23]}) == 23
 
 
-def test_only_some_row_groups_stay_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_groups_in_memory_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_KEPT_BYTES", 500)
     path = a_shard(tmp_path / "math.parquet", range(400), rows_per_group=4)
 
@@ -100,7 +98,7 @@ def test_only_some_row_groups_stay_in_memory(
     ],
     ids=["a blank problem", "no answer", "answers that are numbers"],
 )
-def test_a_bad_row_is_named(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:
+def test_bad_row_is_named(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:
     path = a_shard(tmp_path / "math.parquet", range(10), **changes)
 
     found = open_prompts(path, MATH)
@@ -116,7 +114,7 @@ def test_a_bad_row_is_named(tmp_path: Path, changes: dict[str, object], complain
         ("text.parquet", b"not parquet at all", "is not Parquet"),
     ],
 )
-def test_what_is_no_parquet_is_named(
+def test_non_parquet_file_is_named(
     tmp_path: Path, name: str, content: bytes | None, complaint: str
 ) -> None:
     if content:
@@ -129,13 +127,13 @@ def test_what_is_no_parquet_is_named(
     assert str(tmp_path / name) in found.message
 
 
-def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = a_shard(tmp_path / "math.parquet", range(3))
 
     assert open_prompts(path) == Unusable(message=f"{path}: has no column 'question'")
 
 
-def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
+def test_file_without_rows_is_refused(tmp_path: Path) -> None:
     empty = {
         "problem": pyarrow.array([], pyarrow.string()),
         "solution": [],

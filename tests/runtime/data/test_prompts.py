@@ -67,7 +67,7 @@ def test_prompts_are_read_by_index_with_their_lines(tmp_path: Path) -> None:
         "not UTF-8",
     ],
 )
-def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, complaint: str) -> None:
+def test_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, complaint: str) -> None:
     path = tmp_path / "prompts.jsonl"
     good = json.dumps({"question": "?", "answer": "1"})
     path.write_bytes(f"{good}\n{line}\n{good}\n".encode(errors="surrogateescape"))
@@ -79,7 +79,7 @@ def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, compl
     assert complaint in found.message
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere.jsonl"
 
     assert open_prompts(path) == Unusable(
@@ -88,7 +88,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "\n\n  \n"])
-def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
+def test_empty_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text(content)
 
@@ -96,7 +96,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
 
 
 @given(num_prompts=st.integers(1, 50), seed=st.integers(0, 1000), passes=st.integers(1, 3))
-def test_each_pass_has_every_prompt_once(num_prompts: int, seed: int, passes: int) -> None:
+def test_pass_has_every_prompt_once(num_prompts: int, seed: int, passes: int) -> None:
     order = PassOrder(num_prompts=num_prompts, seed=seed)
 
     for number in range(passes):
@@ -114,7 +114,7 @@ def test_passes_and_seeds_differ_and_repeat() -> None:
     assert walk(1, 1) == walk(1, 1)
 
 
-def test_a_walk_goes_back_and_forth_between_passes() -> None:
+def test_walk_goes_back_and_forth_between_passes() -> None:
     order = PassOrder(num_prompts=10, seed=1)
     forward = [order.index(number) for number in range(40)]
 
@@ -123,7 +123,7 @@ def test_a_walk_goes_back_and_forth_between_passes() -> None:
     assert backward == forward[::-1]
 
 
-def test_a_group_has_one_prompt_in_every_process(tmp_path: Path) -> None:
+def test_group_has_one_prompt_in_every_process(tmp_path: Path) -> None:
     path = a_prompt_file(tmp_path / "prompts.jsonl")
     with closing(opened(path)) as here, closing(opened(path)) as there:
         first, second = Prompts(here, seed=3), Prompts(there, seed=3)
@@ -138,5 +138,5 @@ def test_a_group_has_one_prompt_in_every_process(tmp_path: Path) -> None:
     ("answer", "expected"),
     [("9 * 2 = 18\n#### 18", "18"), ("18", "18"), ("a #### 1\n#### 2 ", "2"), ("####", "")],
 )
-def test_the_reference_stands_after_the_last_marker(answer: str, expected: str) -> None:
+def test_reference_stands_after_the_last_marker(answer: str, expected: str) -> None:
     assert target(answer) == expected

@@ -63,7 +63,7 @@ def questions(where: Path | Unusable) -> list[str]:
         return [found[number].question for number in range(len(found))]
 
 
-def test_an_object_is_fetched_once(bucket: Bucket, tmp_path: Path) -> None:
+def test_object_is_fetched_once(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {"math/train.jsonl": lines(1, 2), "math/test.jsonl": lines(9)}
 
     assert questions(fetch("math/train.jsonl", tmp_path)) == ["1 + 1?", "2 + 1?"]
@@ -74,7 +74,7 @@ def test_an_object_is_fetched_once(bucket: Bucket, tmp_path: Path) -> None:
     assert not any("test.jsonl" in each for each in bucket.asked)
 
 
-def test_a_pattern_names_the_shards_of_one_folder(bucket: Bucket, tmp_path: Path) -> None:
+def test_pattern_names_the_shards_of_one_folder(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {
         "data/train-1.parquet": shard(3),
         "data/train-0.parquet": shard(1, 2),
@@ -85,7 +85,7 @@ def test_a_pattern_names_the_shards_of_one_folder(bucket: Bucket, tmp_path: Path
     assert questions(fetch("data/train-*.parquet", tmp_path)) == ["1 + 1?", "2 + 1?", "3 + 1?"]
 
 
-def test_a_large_object_comes_in_parts(
+def test_large_object_comes_in_parts(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hetrl_runtime.data.store._PART_BYTES", 100)
@@ -96,7 +96,7 @@ def test_a_large_object_comes_in_parts(
     assert len(parts) == -(-len(bucket.objects["train.jsonl"]) // 100)
 
 
-def test_a_coordinator_that_comes_back_without_the_files_fetches_them_again(
+def test_coordinator_that_comes_back_without_the_files_fetches_them_again(
     bucket: Bucket, tmp_path: Path
 ) -> None:
     bucket.objects = {"train.jsonl": lines(1)}
@@ -127,7 +127,7 @@ def test_run_of_other_data_in_the_same_folder_starts_again(bucket: Bucket, tmp_p
     assert questions(fetch("data/b-*.parquet", tmp_path)) == ["2 + 1?"]
 
 
-def test_a_store_that_is_busy_is_asked_again(bucket: Bucket, tmp_path: Path) -> None:
+def test_store_that_is_busy_is_asked_again(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {"train.jsonl": lines(1)}
     bucket.status = [503, 500, 0, 503]
 
@@ -155,7 +155,7 @@ def test_a_store_that_is_busy_is_asked_again(bucket: Bucket, tmp_path: Path) -> 
         ),
     ],
 )
-def test_what_cannot_be_had_is_said_in_one_line(
+def test_unavailable_object_is_reported_in_one_line(
     bucket: Bucket, tmp_path: Path, files: str, status: list[int], said: str
 ) -> None:
     bucket.objects = {"train.jsonl": lines(1)}
@@ -169,7 +169,7 @@ def test_what_cannot_be_had_is_said_in_one_line(
     assert "Debug" not in found.message
 
 
-def test_one_that_may_not_read_is_not_asked_again(
+def test_forbidden_store_is_not_asked_again(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket.objects = {"train.jsonl": lines(1)}
@@ -179,7 +179,7 @@ def test_one_that_may_not_read_is_not_asked_again(
     assert len(bucket.asked) == 1
 
 
-def test_a_stop_ends_the_wait_for_a_store(bucket: Bucket, tmp_path: Path) -> None:
+def test_stop_ends_the_wait_for_a_store(bucket: Bucket, tmp_path: Path) -> None:
     bucket.status = [503] * 500
     stop = threading.Event()
     stop.set()
@@ -190,7 +190,7 @@ def test_a_stop_ends_the_wait_for_a_store(bucket: Bucket, tmp_path: Path) -> Non
     assert found.message.startswith("stopped; ")
 
 
-def test_a_web_server_will_do(tmp_path: Path) -> None:
+def test_web_server_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "public/math").mkdir(parents=True)
     (tmp_path / "public/math/train.jsonl").write_bytes(lines(4))
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "public"))

@@ -68,7 +68,7 @@ def test_accuracy_is_that_of_greedy_decoding_one_by_one(model: Path, problems: P
     assert measured["count"] == NUM_PROBLEMS
 
 
-def test_a_limit_takes_the_first_problems(model: Path, problems: Path) -> None:
+def test_limit_takes_the_first_problems(model: Path, problems: Path) -> None:
     measured = evaluate(
         "--model", model, "--data", problems, "--limit", 10, "--max-response-tokens", 8
     )
@@ -83,7 +83,7 @@ def test_problems_that_are_too_long_count_as_not_solved(model: Path, problems: P
     assert (measured["accuracy"], measured["too_long"]) == (0.0, NUM_PROBLEMS)
 
 
-def test_a_malformed_line_is_named(model: Path, tmp_path: Path) -> None:
+def test_malformed_line_is_named(model: Path, tmp_path: Path) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_text('{"question": "1+5=", "answer": "#### 6"}\n{"question": "1+6="}\n')
 
@@ -93,7 +93,7 @@ def test_a_malformed_line_is_named(model: Path, tmp_path: Path) -> None:
     assert result.stderr == f"Error: {file}:2: has no 'answer'\n"
 
 
-def test_an_unknown_verifier_is_named(model: Path, problems: Path) -> None:
+def test_unknown_verifier_is_named(model: Path, problems: Path) -> None:
     arguments = ["--model", str(model), "--data", str(problems), "--reward", "vibes"]
 
     result = CliRunner().invoke(command, arguments)

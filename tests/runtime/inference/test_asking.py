@@ -121,9 +121,7 @@ async def asked(client: InferenceClient, sampled: SampledTrajectory) -> LogProbs
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-async def test_every_response_comes_back_with_its_own_words(
-    tmp_path: Path, encrypted: bool
-) -> None:
+async def test_responses_come_back_with_their_own_scores(tmp_path: Path, encrypted: bool) -> None:
     launch = a_launch(
         tmp_path, tls=Authority(tmp_path / "ca").leaf("worker") if encrypted else None
     )
@@ -152,7 +150,7 @@ async def test_two_share_the_work(tmp_path: Path) -> None:
     assert min(len(each) for each in counts) >= 15
 
 
-async def test_whoever_does_not_answer_gets_no_more_and_another_is_asked(
+async def test_silent_worker_gets_no_more_and_another_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inference_client, "ANSWER_SECONDS", 0.5)
@@ -170,7 +168,7 @@ async def test_whoever_does_not_answer_gets_no_more_and_another_is_asked(
     assert len(counts) == 10
 
 
-async def test_one_that_dies_costs_nothing(tmp_path: Path) -> None:
+async def test_dying_worker_costs_nothing(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
 
     async with (
@@ -189,7 +187,7 @@ async def test_one_that_dies_costs_nothing(tmp_path: Path) -> None:
     assert all(each is not None for each in found)
 
 
-async def test_one_that_is_announced_late_is_waited_for(tmp_path: Path) -> None:
+async def test_late_worker_is_awaited(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
 
     async with a_server(launch) as address, InferenceClient(launch, process="r-0") as client:
@@ -200,7 +198,7 @@ async def test_one_that_is_announced_late_is_waited_for(tmp_path: Path) -> None:
         assert await waiting is not None
 
 
-async def test_what_is_not_wanted_any_more_is_dropped(tmp_path: Path) -> None:
+async def test_cancelled_request_is_dropped(tmp_path: Path) -> None:
     async with InferenceClient(a_launch(tmp_path), process="r-0") as client:
         answers = iter([True, False])
         found = await client.reference_log_probs(a_trajectory(), is_wanted=lambda: next(answers))
@@ -208,7 +206,7 @@ async def test_what_is_not_wanted_any_more_is_dropped(tmp_path: Path) -> None:
     assert found is None
 
 
-async def test_a_wait_for_nobody_ends_with_its_reason(tmp_path: Path) -> None:
+async def test_wait_without_workers_ends_with_its_reason(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, startup_deadline_seconds=0.5)
 
     async with InferenceClient(launch, process="r-0") as client:
@@ -258,7 +256,7 @@ async def test_words_that_cannot_be_are_not_believed(
         ),
     ],
 )
-async def test_what_no_model_can_read_is_refused_by_name(
+async def test_unreadable_request_is_refused_by_name(
     tmp_path: Path, changes: dict[str, object], reason: str
 ) -> None:
     launch = a_launch(tmp_path)
@@ -269,7 +267,7 @@ async def test_what_no_model_can_read_is_refused_by_name(
             await asked(client, replace(a_trajectory(), **changes))  # type: ignore[arg-type]
 
 
-async def test_another_jobs_rollout_is_refused(tmp_path: Path) -> None:
+async def test_rollout_of_another_job_is_refused(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     stranger = replace(launch, job=JobIdentity(namespace="default", name="other", uid="2"))
 
@@ -279,7 +277,7 @@ async def test_another_jobs_rollout_is_refused(tmp_path: Path) -> None:
             await asked(client, a_trajectory())
 
 
-async def test_a_certificate_of_another_authority_is_not_let_in(tmp_path: Path) -> None:
+async def test_certificate_of_another_authority_is_not_let_in(tmp_path: Path) -> None:
     launch = a_launch(
         tmp_path, tls=Authority(tmp_path / "ours").leaf("worker"), startup_deadline_seconds=1.0
     )
@@ -291,7 +289,7 @@ async def test_a_certificate_of_another_authority_is_not_let_in(tmp_path: Path) 
             await asked(client, a_trajectory())
 
 
-async def test_a_response_is_judged_by_whoever_has_the_reward_model(tmp_path: Path) -> None:
+async def test_response_is_judged_by_workers_with_the_reward_model(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
 
     async with (
@@ -309,7 +307,7 @@ async def test_a_response_is_judged_by_whoever_has_the_reward_model(tmp_path: Pa
     assert said is not None
 
 
-async def test_nothing_at_all_is_not_judged(tmp_path: Path) -> None:
+async def test_empty_response_is_not_judged(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
 
     async with (
@@ -321,7 +319,7 @@ async def test_nothing_at_all_is_not_judged(tmp_path: Path) -> None:
             await client.reward("", "", is_wanted=lambda: True)
 
 
-async def test_one_that_does_not_have_the_model_it_is_announced_with_is_not_the_last_word(
+async def test_worker_without_its_announced_model_is_not_the_last_resort(
     tmp_path: Path,
 ) -> None:
     launch = a_launch(tmp_path)

@@ -72,7 +72,7 @@ async def words(launch: Launch) -> list[LogProbs]:
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2])
-async def test_it_says_what_the_whole_model_does_and_ends_with_the_run(
+async def test_inference_process_scores_like_the_whole_model_and_ends(
     tmp_path: Path, a_model: ModelFiles, num_ranks: int
 ) -> None:
     launch = a_run(tmp_path, a_model, num_ranks=num_ranks)
@@ -108,7 +108,7 @@ async def test_worker_that_is_stopped_exits_cleanly(
     assert process.returncode == 0
 
 
-async def test_a_missing_model_is_named_and_not_tried_again(tmp_path: Path) -> None:
+async def test_missing_model_is_named_and_not_tried_again(tmp_path: Path) -> None:
     launch = a_run(tmp_path, ModelFiles(source=str(tmp_path / "nowhere")))
 
     async with an_inference_process(launch, tmp_path) as process:

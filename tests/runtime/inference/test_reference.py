@@ -34,7 +34,7 @@ def some_responses(model: ReferenceModel, *sizes: tuple[int, int]) -> list[Respo
     ]
 
 
-def test_every_token_has_the_log_probability_that_transformers_gives_it(
+def test_tokens_have_the_log_probability_of_transformers(
     model: ReferenceModel, a_model: ModelFiles
 ) -> None:
     responses = some_responses(model, (5, 9), (1, 1), (12, 30), (5, 2))
@@ -53,7 +53,7 @@ def test_every_token_has_the_log_probability_that_transformers_gives_it(
         assert log_probs.tolist() == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_policy_that_has_not_moved_agrees_to_the_last_bit(
+def test_policy_that_has_not_moved_agrees_to_the_last_bit(
     model: ReferenceModel, a_model: ModelFiles
 ) -> None:
     responses = some_responses(model, (5, 9), (7, 4))
@@ -68,7 +68,7 @@ def test_a_policy_that_has_not_moved_agrees_to_the_last_bit(
         assert found.tolist() == scores.log_probs_BR[row, : found.size].tolist()
 
 
-def test_more_than_a_pass_is_meant_for_is_cut_into_several(
+def test_excess_over_a_pass_is_cut_into_several(
     model: ReferenceModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     responses = some_responses(model, *[(4, 10)] * 6)
@@ -79,5 +79,5 @@ def test_more_than_a_pass_is_meant_for_is_cut_into_several(
         assert found == pytest.approx(expected, abs=1e-5)
 
 
-def test_nothing_is_kept_for_gradients(model: ReferenceModel) -> None:
+def test_reference_model_keeps_no_gradients(model: ReferenceModel) -> None:
     assert not any(each.requires_grad for each in model._policy.stage.parameters())

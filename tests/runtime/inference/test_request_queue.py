@@ -29,7 +29,7 @@ async def end(tasks: "list[asyncio.Task[LogProbs]]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_pass_takes_what_it_is_meant_for_in_the_order_of_asking() -> None:
+async def test_pass_takes_its_budget_in_request_order() -> None:
     queue = RequestQueue[Response, LogProbs](max_tokens=10)
     tasks = await those_who_ask(queue, 4, 5, 3, 20, 2)
 
@@ -39,7 +39,7 @@ async def test_a_pass_takes_what_it_is_meant_for_in_the_order_of_asking() -> Non
     await end(tasks)
 
 
-async def test_each_gets_its_own_answer() -> None:
+async def test_requests_get_their_own_answers() -> None:
     queue = RequestQueue[Response, LogProbs](max_tokens=100)
     tasks = await those_who_ask(queue, 4, 5)
 
@@ -49,7 +49,7 @@ async def test_each_gets_its_own_answer() -> None:
     assert [found.tolist() for found in await asyncio.gather(*tasks)] == [[4.0], [5.0]]
 
 
-async def test_who_does_not_want_to_know_any_more_is_passed_over() -> None:
+async def test_cancelled_request_is_skipped() -> None:
     queue = RequestQueue[Response, LogProbs](max_tokens=8)
     tasks = await those_who_ask(queue, 4, 5, 3)
     await end(tasks[:1])
@@ -58,7 +58,7 @@ async def test_who_does_not_want_to_know_any_more_is_passed_over() -> None:
     await end(tasks)
 
 
-async def test_nobody_is_next_until_somebody_asks() -> None:
+async def test_queue_is_idle_until_a_request() -> None:
     queue = RequestQueue[Response, LogProbs](max_tokens=8)
     (gone,) = await those_who_ask(queue, 4)
     await end([gone])
@@ -73,7 +73,7 @@ async def test_nobody_is_next_until_somebody_asks() -> None:
     await end(tasks)
 
 
-async def test_a_crowd_is_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_queue_refuses_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WAITING", 2)
     queue = RequestQueue[Response, LogProbs](max_tokens=8)
     tasks = await those_who_ask(queue, 2, 2)

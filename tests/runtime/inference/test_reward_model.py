@@ -45,7 +45,7 @@ def test_neighbours_change_nothing(tmp_path: Path, template: str) -> None:
     assert len({round(each, 3) for each in found}) == len(found)
 
 
-def test_what_ends_a_response_is_read_though_it_pads_as_well(tmp_path: Path) -> None:
+def test_end_token_is_read_though_it_also_pads(tmp_path: Path) -> None:
     folder = save_reward_model(tmp_path / "model", pads_with_end=True)
     model, end = a_reward_model(folder), make_tokenizer(max_tokens=512).eos_token
     judged = [model.reads("1+1=", f"2{end}"), model.reads("12+30=", f"4{end}{end}")]
@@ -55,19 +55,19 @@ def test_what_ends_a_response_is_read_though_it_pads_as_well(tmp_path: Path) -> 
     assert found == pytest.approx([alone(folder, each.tokens) for each in judged], abs=1e-5)
 
 
-def test_a_template_is_the_models_own(tmp_path: Path) -> None:
+def test_template_is_the_models_own(tmp_path: Path) -> None:
     model = a_reward_model(save_reward_model(tmp_path / "model", template=TEMPLATE))
     tokenizer = make_tokenizer(max_tokens=512)
 
     assert model.reads("1+1=", "2").tokens == tuple(tokenizer("(1+1=)(2)")["input_ids"])
 
 
-def test_a_model_with_several_outputs_is_refused(tmp_path: Path) -> None:
+def test_model_with_several_outputs_is_refused(tmp_path: Path) -> None:
     folder = save_reward_model(tmp_path / "model", num_labels=3)
     with pytest.raises(ModelError, match="must have one output, got 3"):
         a_reward_model(folder)
 
 
-def test_a_missing_model_is_named(tmp_path: Path) -> None:
+def test_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"reward model .*nowhere cannot be loaded"):
         a_reward_model(tmp_path / "nowhere")

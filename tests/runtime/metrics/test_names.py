@@ -70,7 +70,7 @@ from tests.runtime.launches import a_launch
     ],
     ids=["coordinator", "trainer", "rollout"],
 )
-def test_each_role_has_its_series(
+def test_roles_have_their_series(
     series: Callable[[CollectorRegistry], object], names: dict[str, str]
 ) -> None:
     registry = CollectorRegistry()
@@ -79,7 +79,7 @@ def test_each_role_has_its_series(
     assert {each.name: each.type for each in registry.collect()} == names
 
 
-def test_the_figures_of_a_step_are_shown_and_those_of_no_step_stay() -> None:
+def test_figures_of_a_step_are_shown_and_missing_ones_stay() -> None:
     registry = CollectorRegistry()
     metrics = TrainerMetrics(registry)
     metrics.show({"loss": 0.5, "behaviour_kl": 0.25, "critic/loss": 9.0})
@@ -103,7 +103,7 @@ def test_staleness_has_the_buckets_that_panels_are_drawn_by() -> None:
     assert found == {edge: float(edge not in {"0.0", "1.0"}) for edge in edges}
 
 
-def test_a_registry_is_served_where_the_contract_says(tmp_path: Path) -> None:
+def test_registry_is_served_where_the_contract_says(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     TrainerMetrics(registry).step.set(7)
 

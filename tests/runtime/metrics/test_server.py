@@ -30,7 +30,7 @@ def answer(server: MetricsServer, path: str) -> tuple[int, str]:
             return refused.code, refused.read().decode()
 
 
-def test_a_process_lives_from_the_start_and_is_ready_when_it_says_so(
+def test_process_lives_from_the_start_and_reports_readiness(
     server: MetricsServer,
 ) -> None:
     assert answer(server, "/healthz") == (200, "alive\n")
@@ -42,7 +42,7 @@ def test_a_process_lives_from_the_start_and_is_ready_when_it_says_so(
     assert answer(server, "/healthz") == (200, "alive\n")
 
 
-def test_a_pod_is_ready_when_all_of_its_programs_are_and_stays_so_when_one_is_done(
+def test_pod_is_ready_with_all_programs_and_stays_so(
     tmp_path: Path,
 ) -> None:
     launch, port = a_launch(tmp_path), free_port()
@@ -66,7 +66,7 @@ def test_series_are_there_before_it_is_ready(server: MetricsServer) -> None:
     assert "process_resident_memory_bytes" in text
 
 
-def test_a_port_that_is_taken_is_named(server: MetricsServer, tmp_path: Path) -> None:
+def test_port_that_is_taken_is_named(server: MetricsServer, tmp_path: Path) -> None:
     launch = replace(a_launch(tmp_path), metrics_port=server.port)
 
     with pytest.raises(OSError, match=f"cannot serve metrics on 127.0.0.1:{server.port}: "):

@@ -146,7 +146,7 @@ class Links(HTMLParser):
         self.found += [str(value) for name, value in attrs if name in fetches]
 
 
-def test_the_record_counts_what_was_trained_on(run: Run) -> None:
+def test_record_counts_what_was_trained_on(run: Run) -> None:
     record = read(run.path)
 
     assert record.outcome == "Succeeded"
@@ -187,7 +187,7 @@ def test_evaluations_before_and_after_are_part_of_the_record(run: Run) -> None:
     )
 
 
-def test_the_report_is_four_pictures_and_a_page_that_fetches_nothing(run: Run) -> None:
+def test_report_is_four_pictures_and_a_page_that_fetches_nothing(run: Run) -> None:
     result = CliRunner().invoke(command, [str(run.path)])
 
     assert result.exit_code == 0, result.output
@@ -204,7 +204,7 @@ def test_the_report_is_four_pictures_and_a_page_that_fetches_nothing(run: Run) -
     assert text.count("<svg") == 4
 
 
-def test_a_picture_of_the_plan_is_part_of_the_page(run: Run) -> None:
+def test_picture_of_the_plan_is_part_of_the_page(run: Run) -> None:
     CliRunner().invoke(command, [str(run.path)])
     assert "<img" not in (run.path / "report/index.html").read_text()
 
@@ -221,7 +221,7 @@ def test_a_picture_of_the_plan_is_part_of_the_page(run: Run) -> None:
     assert b64decode(held) == drawn
 
 
-def test_the_summary_has_the_same_figures_for_programs(run: Run) -> None:
+def test_summary_has_the_same_figures_for_programs(run: Run) -> None:
     CliRunner().invoke(command, [str(run.path)])
 
     found = json.loads((run.path / "report/summary.json").read_text())
@@ -232,7 +232,7 @@ def test_the_summary_has_the_same_figures_for_programs(run: Run) -> None:
     assert found["accuracy_after"] is None
 
 
-def test_the_page_says_the_plan_the_prediction_and_the_bound(run: Run) -> None:
+def test_page_says_the_plan_the_prediction_and_the_bound(run: Run) -> None:
     CliRunner().invoke(command, [str(run.path)])
 
     text = (run.path / "report/index.html").read_text()
@@ -251,7 +251,7 @@ def test_the_page_says_the_plan_the_prediction_and_the_bound(run: Run) -> None:
         assert said in text, said
 
 
-def test_what_a_model_said_cannot_become_markup(run: Run) -> None:
+def test_model_output_cannot_become_markup(run: Run) -> None:
     record = read(run.path)
     shown = replace(record.samples[0], question="<script>alert(1)</script>")
 
@@ -261,7 +261,7 @@ def test_what_a_model_said_cannot_become_markup(run: Run) -> None:
     assert "&lt;script&gt;" in text
 
 
-def test_a_failed_run_says_why(run: Run) -> None:
+def test_failed_run_says_why(run: Run) -> None:
     run.end(Ending(reason="NoLearningSignal", message="all rewards are equal"), version=3)
 
     CliRunner().invoke(command, [str(run.path)])
@@ -271,7 +271,7 @@ def test_a_failed_run_says_why(run: Run) -> None:
     assert "all rewards are equal" in text
 
 
-def test_a_run_without_a_step_has_a_page_without_pictures(tmp_path: Path) -> None:
+def test_run_without_a_step_has_a_page_without_pictures(tmp_path: Path) -> None:
     Run(tmp_path / "run")
 
     result = CliRunner().invoke(command, [str(tmp_path / "run")])
@@ -282,7 +282,7 @@ def test_a_run_without_a_step_has_a_page_without_pictures(tmp_path: Path) -> Non
     assert "Unfinished" in text
 
 
-def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_folder_that_is_no_run_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(NoRunError, match="holds no run"):
         read(tmp_path)
 
@@ -311,7 +311,7 @@ def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path: Path) -> None:
         "a tool between",
     ],
 )
-def test_a_response_is_split_where_the_versions_changed(
+def test_response_is_split_where_the_versions_changed(
     runs: list[tuple[int, int]], expected: list[str], tmp_path: Path
 ) -> None:
     make_tokenizer(max_tokens=64).save_pretrained(tmp_path)
@@ -323,7 +323,7 @@ def test_a_response_is_split_where_the_versions_changed(
     assert [(span.version, span.num_tokens) for span in spans] == runs
 
 
-def test_without_a_tokenizer_at_hand_a_response_is_shown_whole() -> None:
+def test_response_is_shown_whole_without_a_tokenizer() -> None:
     spans = Splitter.of_model(ModelFiles(source="owner/name", is_path=False)).split(
         "5+6", [(1, 2), (2, 1)]
     )

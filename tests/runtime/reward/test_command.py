@@ -27,14 +27,14 @@ def ask(*options: str, lines: list[Any]) -> Result:
         pytest.param(("--verifier", "regex", "--pattern", "#### [0-9]+"), id="regex"),
     ],
 )
-def test_each_line_is_scored(options: tuple[str, ...]) -> None:
+def test_lines_are_each_scored(options: tuple[str, ...]) -> None:
     result = ask(*options, lines=[RIGHT, "", WRONG])
 
     assert (result.exit_code, result.output) == (0, "1\n0\n")
 
 
 @pytest.mark.slow
-def test_code_of_ones_own_is_asked_for_the_function_that_is_named(tmp_path: Path) -> None:
+def test_users_code_is_called_by_the_named_function(tmp_path: Path) -> None:
     file = tmp_path / "rewards.py"
     file.write_text("def halves(response, answer):\n    return len(response) / 2\n")
 
@@ -118,7 +118,7 @@ def test_options_that_cannot_be_are_refused_with_the_reason(
         ),
     ],
 )
-def test_the_line_that_is_wrong_is_named(line: Any, complaint: str) -> None:
+def test_line_that_is_wrong_is_named(line: Any, complaint: str) -> None:
     result = ask("--verifier", "exact", lines=[RIGHT, line])
 
     assert result.exit_code == 1

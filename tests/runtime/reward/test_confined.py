@@ -91,7 +91,7 @@ async def ask(code: ConfinedCode, response: str, answer: str) -> Verdict:
     return await code.score(Response(text=response, reference=answer))
 
 
-async def test_it_scores(reward: PythonReward) -> None:
+async def test_confined_function_scores(reward: PythonReward) -> None:
     async with ConfinedCode(reward) as code:
         assert await ask(code, "compare 18", "18") == 1.0
         assert await ask(code, "compare 17\n\u2028 \x00", "18") == 0.0
@@ -103,18 +103,20 @@ async def test_it_scores(reward: PythonReward) -> None:
     "action",
     ["unix", "fork", "spawn", "exec", "signal", "chroot /", "write /tmp/x", "write /dev/shm/x"],
 )
-async def test_it_is_refused(reward: PythonReward, action: str) -> None:
+async def test_forbidden_action_is_refused(reward: PythonReward, action: str) -> None:
     async with ConfinedCode(reward) as code:
         assert await ask(code, action, "") == 0.5
 
 
-async def test_it_reaches_no_network(reward: PythonReward) -> None:
+async def test_confined_function_reaches_no_network(reward: PythonReward) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         async with ConfinedCode(reward) as code:
             assert await ask(code, f"connect {server.getsockname()[1]}", "") == 0.5
 
 
-async def test_it_cannot_change_the_files_of_the_job(reward: PythonReward, tmp_path: Path) -> None:
+async def test_confined_function_cannot_change_the_files_of_the_job(
+    reward: PythonReward, tmp_path: Path
+) -> None:
     precious = tmp_path / "weights"
     precious.write_text("precious")
 
@@ -125,7 +127,7 @@ async def test_it_cannot_change_the_files_of_the_job(reward: PythonReward, tmp_p
     assert precious.read_text() == "precious"
 
 
-async def test_it_sees_nothing_of_the_environment(
+async def test_confined_function_sees_no_environment(
     reward: PythonReward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", "secret")

@@ -51,15 +51,15 @@ def test_mathematics_too_large_is_detected_from_its_text(text):
         " " * 100_000,
     ],
 )
-def test_what_has_an_end_is_left_to_the_verifier(text):
+def test_finite_expression_is_left_to_the_verifier(text):
     assert not is_beyond_reason(text)
 
 
-def test_a_power_is_still_equal_to_itself():
+def test_power_is_still_equal_to_itself():
     assert score("The answer is\n#### 9^{9^{9}}", "#### 9^{9^{9}}") == 1.0
     assert score("$2^{10}$", "1024") == 1.0
 
 
-def test_a_chain_of_thought_with_long_sums_is_judged_by_its_answer():
+def test_chain_of_thought_with_long_sums_is_judged_by_answer():
     chain = "+".join(str(term) for term in range(1, 401))
     assert score(rf"First $1+2=3$, then {chain}, so it is \boxed{{80200}}.", "80200") == 1.0

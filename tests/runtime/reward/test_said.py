@@ -25,18 +25,18 @@ class RudeError(Exception):
         (None, "None"),
     ],
 )
-def test_one_line_escapes_what_a_terminal_or_a_log_acts_on(text: object, line: str) -> None:
+def test_single_line_escapes_control_characters(text: object, line: str) -> None:
     assert one_line(text) == line
     assert one_line(line) == line
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "\n" * 199, "x" * 199 + "\n", "\U000e0001" * 300])
-def test_one_line_is_cut_short(text: str) -> None:
+def test_single_line_is_cut_short(text: str) -> None:
     assert len(one_line(text)) == MAX_CHARACTERS
     assert one_line(text).endswith("...")
 
 
-def test_one_line_keeps_as_much_as_fits() -> None:
+def test_single_line_keeps_as_much_as_fits() -> None:
     assert one_line("x" * MAX_CHARACTERS) == "x" * MAX_CHARACTERS
 
 

@@ -97,7 +97,7 @@ def test_bare_latex_as_in_math_is_itself_and_nothing_simpler(answer: str) -> Non
     assert judge("\\boxed{12345}", answer) == 0.0
 
 
-def test_a_number_inside_bare_latex_is_not_the_answer() -> None:
+def test_number_inside_bare_latex_is_not_the_answer() -> None:
     assert verifier("math")("13", r"3\sqrt{13}") == 0.0
     assert verifier("math")("#### 3\\sqrt{13}", "13") == 0.0
 
@@ -114,7 +114,7 @@ def test_reference_that_could_not_be_read_once_is_read_again(
     assert judge("1/7", "2/14") == 1.0
 
 
-def test_an_unknown_verifier_is_named_with_those_there_are() -> None:
+def test_unknown_verifier_is_named_with_those_there_are() -> None:
     with pytest.raises(
         ValueError, match="must be one of exact, math, model, python, regex, got 'guess'"
     ):

@@ -65,14 +65,14 @@ def responses(model: Path, prompts: PromptFormat) -> list[Generation]:
     return asyncio.run(ask())
 
 
-def test_what_a_tool_writes_comes_after_each_call_and_has_no_version(responses, prompts):
+def test_tool_output_follows_each_call_and_has_no_version(responses, prompts):
     assert len([each for each in responses if has_called(each)]) > 5
 
     for each in responses:
         check_turns(each, prompts)
 
 
-def test_log_probs_are_those_of_the_whole_prefix_with_what_the_tools_wrote(responses, model):
+def test_log_probs_cover_the_whole_prefix_with_tool_output(responses, model):
     reference = Reference({0: model}, temperature=2.0)
     each = max(responses, key=lambda each: each.versions.count(TOOL_VERSION))
 
@@ -81,7 +81,7 @@ def test_log_probs_are_those_of_the_whole_prefix_with_what_the_tools_wrote(respo
     assert found == pytest.approx(expected, abs=1e-4)
 
 
-def test_results_count_towards_the_limit_and_one_without_room_is_left_out(responses, prompts):
+def test_results_count_towards_the_limit_and_may_be_left_out(responses, prompts):
     assert prompts.calls
     assert max(len(each.tokens) for each in responses) <= MAX_TOKENS
     for each in responses:
@@ -94,7 +94,7 @@ def test_results_count_towards_the_limit_and_one_without_room_is_left_out(respon
     assert {each.tokens[-1] for each in cut} == {prompts.calls.end_token}
 
 
-def test_the_answer_is_what_follows_the_last_result():
+def test_answer_is_what_follows_the_last_result():
     versions = (0, TOOL_VERSION, 0, TOOL_VERSION, TOOL_VERSION, 1, 1)
 
     assert last_turn("abcdefg", versions) == "fg"

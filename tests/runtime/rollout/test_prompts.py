@@ -18,7 +18,7 @@ def a_folder(path: Path, *, chat_template: str | None = None, **config: object) 
     return path
 
 
-def test_a_question_is_plain_text_where_the_tokenizer_has_no_chat_template(tmp_path: Path) -> None:
+def test_question_is_plain_text_without_a_chat_template(tmp_path: Path) -> None:
     prompts = PromptFormat(a_folder(tmp_path))
 
     tokens = prompts.encode("12+3=", max_prompt_tokens=5)
@@ -27,7 +27,7 @@ def test_a_question_is_plain_text_where_the_tokenizer_has_no_chat_template(tmp_p
     assert prompts.decode(tokens) == "12+3="
 
 
-def test_a_question_is_a_chats_first_turn_where_there_is_a_template(tmp_path: Path) -> None:
+def test_question_is_a_first_turn_with_a_chat_template(tmp_path: Path) -> None:
     template = (
         "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}"
         "{% if add_generation_prompt %}assistant:{% endif %}"
@@ -40,7 +40,7 @@ def test_a_question_is_a_chats_first_turn_where_there_is_a_template(tmp_path: Pa
     assert prompts.decode(tokens) == "user:12+3=\nassistant:"
 
 
-def test_a_prompt_beyond_the_limit_is_refused_with_both_numbers(tmp_path: Path) -> None:
+def test_prompt_beyond_the_limit_is_refused_with_both_numbers(tmp_path: Path) -> None:
     prompts = PromptFormat(a_folder(tmp_path))
 
     refusal = prompts.encode("12+3=", max_prompt_tokens=4)
@@ -49,7 +49,7 @@ def test_a_prompt_beyond_the_limit_is_refused_with_both_numbers(tmp_path: Path) 
     assert str(refusal) == "the prompt has 5 tokens, data.maxPromptTokens is 4"
 
 
-def test_every_file_may_name_tokens_that_end_a_response(tmp_path: Path) -> None:
+def test_model_files_may_each_name_end_tokens(tmp_path: Path) -> None:
     folder = a_folder(tmp_path, eos_token_id=7)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 9]}))
 
@@ -64,7 +64,7 @@ def test_special_tokens_are_not_part_of_a_response(tmp_path: Path) -> None:
     assert prompts.decode((*tokens, EOS)) == "15"
 
 
-def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
+def test_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
 
     with pytest.raises(ValueError, match=f"cannot load the tokenizer of {tmp_path}"):

@@ -36,7 +36,7 @@ async def until_it_answers(port: int, path: str, status: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_worker_is_alive_while_it_loads_and_ready_once_it_could_generate(
+async def test_worker_is_alive_while_loading_and_ready_once_it_generates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_load = asyncio.Event()

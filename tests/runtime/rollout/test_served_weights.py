@@ -104,7 +104,7 @@ def test_laid_out_layers_give_what_plain_ones_give(
 @DTYPES
 @MODELS
 @pytest.mark.usefixtures("_every_size_is_wide")
-def test_after_an_exchange_a_model_is_the_other_model_to_the_last_bit(
+def test_exchanged_model_equals_the_other_to_the_last_bit(
     make: Callable[[], Any], dtype: torch.dtype
 ) -> None:
     model, other = _served(make, dtype, seed=1), _served(make, dtype, seed=2)
@@ -123,7 +123,7 @@ def test_after_an_exchange_a_model_is_the_other_model_to_the_last_bit(
 @DTYPES
 @MODELS
 @pytest.mark.usefixtures("_every_size_is_wide")
-def test_a_file_is_held_against_the_names_and_shapes_of_the_model_as_it_came(
+def test_weight_file_is_checked_against_names_and_shapes(
     make: Callable[[], Any], dtype: torch.dtype
 ) -> None:
     model = _served(make, dtype, seed=1)

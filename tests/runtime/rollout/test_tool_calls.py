@@ -34,7 +34,7 @@ def result_text(prompts: PromptFormat, turn: str) -> str:
     return prompts.decode(prompts.calls.result_of(tokens))
 
 
-def test_an_engine_stops_at_the_end_of_a_response_and_of_a_call(tmp_path):
+def test_engine_stops_at_the_end_of_response_and_call(tmp_path):
     prompts = prompts_of(tmp_path)
 
     assert prompts.calls
@@ -69,11 +69,11 @@ def test_an_engine_stops_at_the_end_of_a_response_and_of_a_call(tmp_path):
         ),
     ],
 )
-def test_a_call_is_answered_with_its_result_or_what_is_wrong(turn, result, tmp_path):
+def test_call_is_answered_with_its_result_or_what_is_wrong(turn, result, tmp_path):
     assert result_text(prompts_of(tmp_path), turn) == f"<tool_response>{result}</tool_response>"
 
 
-def test_a_chat_template_closes_the_turn_and_opens_the_next(tmp_path):
+def test_chat_template_closes_the_turn_and_opens_the_next(tmp_path):
     prompts = prompts_of(tmp_path, chat_template=TEMPLATE)
 
     first = prompts.encode("12*12=", max_prompt_tokens=500)
@@ -85,7 +85,7 @@ def test_a_chat_template_closes_the_turn_and_opens_the_next(tmp_path):
     )
 
 
-def test_a_tokenizer_that_cannot_tell_where_a_call_ends_is_refused(tmp_path):
+def test_tokenizer_that_cannot_tell_where_a_call_ends_is_refused(tmp_path):
     prompts_of(tmp_path)
     file = tmp_path / "tokenizer.json"
     plain = json.loads(file.read_text())

@@ -61,7 +61,7 @@ def some_prompts(count: int, *, seed: int = 0) -> list[tuple[int, ...]]:
     return [tuple(draw.randrange(3, 60) for _ in range(draw.randint(1, 14))) for _ in range(count)]
 
 
-async def test_greedy_tokens_and_log_probs_equal_a_full_forward_pass_with_staggered_admission(
+async def test_greedy_output_equals_a_forward_pass_with_staggered_admission(
     model: Path,
 ) -> None:
     prompts = some_prompts(30)
@@ -123,7 +123,7 @@ async def test_sampled_log_probs_are_those_of_the_tempered_distribution(
     assert len({each.tokens for each in generations}) > len(set(prompts))
 
 
-async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_its_version(
+async def test_weight_change_between_tokens_keeps_each_tokens_version(
     model: Path, next_model: Path
 ) -> None:
     prompts = some_prompts(7, seed=3)
@@ -153,9 +153,7 @@ async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_it
         assert generation.log_probs == pytest.approx(expected, abs=TOLERANCE)
 
 
-async def test_versions_may_go_back_when_the_trainer_came_back_from_a_checkpoint(
-    model: Path, next_model: Path
-) -> None:
+async def test_versions_may_go_back_after_a_trainers_rewind(model: Path, next_model: Path) -> None:
     request = GenerationRequest(id="a", prompt_tokens=(5, 6, 7), max_tokens=12, temperature=0)
     async with an_engine(model) as engine:
         first = await engine.generate(request)
@@ -190,7 +188,7 @@ async def test_cancelled_requests_give_their_places_back(model: Path) -> None:
     assert engine.generated_tokens == 3
 
 
-async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model: Path) -> None:
+async def test_mismatched_weights_are_refused_and_the_old_ones_stay(model: Path) -> None:
     tensors = load_file(model / "model.safetensors")
     missing = {name: each for name, each in tensors.items() if name != "model.norm.weight"}
     request = GenerationRequest(id="a", prompt_tokens=(5, 6, 7), max_tokens=12, temperature=0)
@@ -213,7 +211,7 @@ async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model: 
     assert after == before
 
 
-async def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     settings = EngineSettings(
         model=str(tmp_path / "nothing"), concurrency=1, max_sequence_tokens=8, stop_tokens=()
     )
@@ -221,7 +219,7 @@ async def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
         await TransformersEngine(settings).start()
 
 
-async def test_a_breakdown_reaches_everyone_who_waits(model: Path) -> None:
+async def test_engine_failure_reaches_every_waiter(model: Path) -> None:
     async with an_engine(model, concurrency=1) as engine:
         tasks = [
             asyncio.ensure_future(
@@ -238,7 +236,7 @@ async def test_a_breakdown_reaches_everyone_who_waits(model: Path) -> None:
     assert isinstance(results[2], EngineFailedError)
 
 
-async def test_a_request_longer_than_the_sequence_limit_is_refused(model: Path) -> None:
+async def test_request_longer_than_the_sequence_limit_is_refused(model: Path) -> None:
     async with an_engine(model) as engine:
         with pytest.raises(ValueError, match="are 513 tokens, the limit is 512"):
             await engine.generate(
@@ -261,7 +259,7 @@ def test_sampling_follows_the_tempered_softmax(temperature: float) -> None:
     )
 
 
-def test_tokens_without_probability_are_never_drawn_and_rare_ones_as_often_as_they_should() -> None:
+def test_impossible_tokens_are_never_drawn_and_rare_ones_proportionally() -> None:
     vocabulary, batches, rows = 50_000, 40, 100
     logits = torch.full((vocabulary,), -torch.inf)
     logits[1:-1:2] = 0.0
@@ -280,7 +278,7 @@ def test_tokens_without_probability_are_never_drawn_and_rare_ones_as_often_as_th
     assert rare.float().mean().item() == pytest.approx(vocabulary / 2, rel=0.05)
 
 
-async def test_a_wide_model_generates_in_bfloat16_what_its_log_probabilities_say(
+async def test_wide_model_generates_in_bfloat16_what_its_log_probabilities_say(
     model: Path, next_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "LEAST_SERVED_SIZE", 1)
@@ -303,7 +301,7 @@ async def test_a_wide_model_generates_in_bfloat16_what_its_log_probabilities_say
         assert each.log_probs != pytest.approx(exact, abs=1e-4), "and not in float32"
 
 
-async def test_the_same_seed_gives_the_same_responses(model: Path) -> None:
+async def test_seed_fixes_the_responses(model: Path) -> None:
     async def responses(seed: int) -> list[tuple[int, ...]]:
         async with an_engine(model, seed=seed) as engine:
             request = GenerationRequest(id="a", prompt_tokens=(5, 6, 7), max_tokens=30)

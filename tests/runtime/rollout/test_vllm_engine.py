@@ -154,7 +154,7 @@ async def test_calls_of_a_tool_are_answered_between_two_turns(
     assert found == pytest.approx(expected, abs=TOLERANCE)
 
 
-async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_its_version(
+async def test_weight_change_between_tokens_keeps_each_tokens_version(
     engine: InferenceEngine, folders: dict[int, Path]
 ) -> None:
     # Responses that do not stop by themselves within a thousand tokens would be luck, so many
@@ -189,7 +189,7 @@ async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_it
     assert after.tokens != back.tokens
 
 
-async def test_weights_that_do_not_fit_are_refused_before_generation_is_paused(
+async def test_mismatched_weights_are_refused_before_generation_pauses(
     engine: InferenceEngine, folders: dict[int, Path]
 ) -> None:
     tensors = load_file(folders[0] / "model.safetensors")
@@ -219,12 +219,12 @@ async def test_cancelled_requests_give_their_places_back(engine: InferenceEngine
     assert generation.tokens
 
 
-async def test_a_request_longer_than_the_sequence_limit_is_refused(engine: InferenceEngine) -> None:
+async def test_request_longer_than_the_sequence_limit_is_refused(engine: InferenceEngine) -> None:
     with pytest.raises(ValueError, match="are 1025 tokens, the limit is 1024"):
         await engine.generate(a_request("too long", (5,) * 25, max_tokens=1000))
 
 
-async def test_a_dead_engine_process_reaches_everyone_who_waits(engine: InferenceEngine) -> None:
+async def test_engine_death_reaches_every_waiter(engine: InferenceEngine) -> None:
     [process] = engine._llm.engine_core.resources.engine_manager.processes
     os.kill(process.pid, signal.SIGSTOP)  # or the response might end before its engine does
     waiting = asyncio.ensure_future(engine.generate(a_request("waiting")))

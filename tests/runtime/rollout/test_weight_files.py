@@ -30,7 +30,7 @@ def test_tensors_are_those_that_the_library_reads(
     assert all(found[name].dtype is expected[name].dtype for name in expected)
 
 
-def test_nothing_is_copied() -> None:
+def test_weights_are_not_copied() -> None:
     weights = bytearray(save({"weight": torch.ones(3)}))
 
     found = tensors_in(weights)["weight"]
@@ -61,7 +61,7 @@ HEADERS = st.dictionaries(
 
 @given(HEADERS | ANYTHING, st.binary(max_size=16))
 @pytest.mark.slow
-def test_whatever_a_peer_sends_is_tensors_or_refused(header: object, content: bytes) -> None:
+def test_peer_data_is_tensors_or_refused(header: object, content: bytes) -> None:
     try:
         found = tensors_in(a_file(header, content))
     except ValueError:

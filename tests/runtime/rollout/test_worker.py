@@ -58,7 +58,7 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     }
 
 
-async def test_a_run_ends_well_and_every_token_is_its_versions(
+async def test_run_ends_well_and_every_token_is_its_versions(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     launch = a_job(tmp_path, policies)
@@ -79,7 +79,7 @@ async def test_a_run_ends_well_and_every_token_is_its_versions(
             assert each.process in {"rollout-test-0", "rollout-test-1"}
 
 
-async def test_weights_cross_regions_to_one_worker_which_gives_them_to_the_others(
+async def test_weights_cross_regions_once_and_are_relayed(
     tmp_path: Path, policies: dict[int, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, int]] = []
@@ -104,7 +104,7 @@ async def test_weights_cross_regions_to_one_worker_which_gives_them_to_the_other
     assert len({process for process, version in asked if version >= 2}) == 1
 
 
-async def test_responses_come_with_what_the_reference_thinks_of_them_though_a_worker_dies(
+async def test_responses_have_reference_scores_though_a_worker_dies(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     launch = a_job(tmp_path, policies, steps=8, inference_tasks=(Task.REFERENCE_INFERENCE,))
@@ -163,7 +163,7 @@ async def test_rewards_are_a_models_where_the_job_names_one(
         assert each.reference_log_probs is None
 
 
-async def test_rewards_are_of_the_jobs_own_code_less_what_length_costs(
+async def test_rewards_are_the_jobs_code_less_the_length_penalty(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     code = tmp_path / "code.py"
@@ -190,7 +190,7 @@ async def test_rewards_are_of_the_jobs_own_code_less_what_length_costs(
         assert each.reward == pytest.approx(worth - lost, abs=1e-5)
 
 
-async def test_a_worker_follows_a_trainer_that_went_back_to_its_checkpoint(
+async def test_worker_follows_a_trainer_that_went_back_to_its_checkpoint(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     launch = a_job(tmp_path, policies, steps=5)
@@ -208,7 +208,7 @@ async def test_a_worker_follows_a_trainer_that_went_back_to_its_checkpoint(
     assert check_tokens(second) & {2, 3}
 
 
-async def test_a_worker_that_waits_for_a_lost_version_takes_the_weights_of_the_next_epoch(
+async def test_worker_awaiting_a_lost_version_takes_the_next_epochs(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     launch = a_job(tmp_path, policies, steps=5)
@@ -240,7 +240,7 @@ async def test_a_worker_that_waits_for_a_lost_version_takes_the_weights_of_the_n
     assert ending.reason == "AllStepsDone"
 
 
-async def test_a_prompt_that_is_too_long_is_delivered_as_a_failure_and_given_up(
+async def test_prompt_that_is_too_long_is_delivered_as_a_failure(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     prompts = a_prompt_file(tmp_path / "prompts.jsonl", num_prompts=8)
@@ -268,7 +268,7 @@ async def test_a_prompt_that_is_too_long_is_delivered_as_a_failure_and_given_up(
     assert not any("whole wide world" in question for question in questions)
 
 
-async def test_a_worker_gives_up_on_a_coordinator_that_never_comes(
+async def test_worker_gives_up_on_a_coordinator_that_never_comes(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     launch = a_job(tmp_path, policies, startup_deadline_seconds=1.0)
@@ -277,7 +277,7 @@ async def test_a_worker_gives_up_on_a_coordinator_that_never_comes(
         await asyncio.wait_for(a_worker(launch), timeout=60)
 
 
-async def test_a_model_that_is_not_there_is_named_before_anything_is_waited_for(
+async def test_missing_model_is_named_before_any_wait(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     launch = a_job(tmp_path, policies, model=ModelFiles(source=str(tmp_path / "nothing")))
@@ -341,7 +341,7 @@ def a_process(launch: Launch, *, ordinal: str = "0") -> "subprocess.Popen[str]":
     )
 
 
-def test_the_command_names_a_missing_model_and_exits_with_3(
+def test_command_names_a_missing_model_and_exits_with_3(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     launch = a_job(tmp_path, policies, model=ModelFiles(source=str(tmp_path / "nothing")))
@@ -354,7 +354,7 @@ def test_the_command_names_a_missing_model_and_exits_with_3(
     assert "Traceback" not in errors
 
 
-def test_the_command_names_code_that_cannot_be_used_and_exits_with_3(
+def test_command_names_unusable_code_and_exits_with_3(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     code = tmp_path / "code.py"
@@ -372,7 +372,7 @@ def test_the_command_names_code_that_cannot_be_used_and_exits_with_3(
     assert "Traceback" not in errors
 
 
-async def test_a_terminated_worker_gives_its_leases_back_and_exits_with_0_in_time(
+async def test_terminated_worker_returns_leases_and_exits_with_0(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     launch = a_job(tmp_path, policies, steps=4)

@@ -7,7 +7,7 @@ from hetrl_runtime.tiny.sums import Sum, sums
 from hetrl_runtime.tiny.task import Split
 
 
-def test_every_problem_is_on_one_side_of_the_fence_and_enough_are_held_out():
+def test_problems_are_in_one_split_with_enough_held_out():
     train, held_out = sums(Split.TRAIN), sums(Split.HELD_OUT)
 
     assert not set(train) & set(held_out)
@@ -23,20 +23,20 @@ def test_every_problem_is_on_one_side_of_the_fence_and_enough_are_held_out():
         pytest.param(999, 9, "1008", "998", id="a longer answer"),
     ],
 )
-def test_a_careless_answer_is_wrong_only_where_there_is_a_carry(first, second, answer, careless):
+def test_careless_answer_is_wrong_only_where_there_is_a_carry(first, second, answer, careless):
     problem = Sum(first=first, second=second)
 
     assert problem.answer == answer
     assert problem.answer_without_carry == careless
 
 
-def test_most_problems_have_a_carry():
+def test_problems_mostly_have_a_carry():
     with_carry = [each for each in sums(Split.HELD_OUT) if each.answer != each.answer_without_carry]
 
     assert 0.6 < len(with_carry) / len(sums(Split.HELD_OUT)) < 0.8
 
 
-def test_a_dataset_has_the_form_of_gsm8k_and_follows_its_seed(tmp_path):
+def test_dataset_has_the_form_of_gsm8k_and_follows_its_seed(tmp_path):
     paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
     for path, seed in zip(paths, (1, 1, 2), strict=True):
         write_dataset(path, count=50, seed=seed, split=Split.TRAIN)
@@ -52,6 +52,6 @@ def test_a_dataset_has_the_form_of_gsm8k_and_follows_its_seed(tmp_path):
 
 
 @pytest.mark.parametrize("count", [0, 5000])
-def test_a_dataset_larger_than_its_split_is_refused_with_the_limit(tmp_path, count):
+def test_dataset_larger_than_its_split_is_refused_with_the_limit(tmp_path, count):
     with pytest.raises(ValueError, match=rf"count must be between 1 and 3357.*got {count}"):
         write_dataset(tmp_path / "data.jsonl", count=count, seed=1, split=Split.TRAIN)

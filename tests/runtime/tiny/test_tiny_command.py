@@ -13,7 +13,7 @@ def test_data_is_written_and_said_to_be(tmp_path):
     assert len(path.read_text().splitlines()) == 2000
 
 
-def test_too_many_problems_are_refused_in_one_line(tmp_path):
+def test_excess_problems_are_refused_in_one_line(tmp_path):
     result = CliRunner().invoke(make_data, [str(tmp_path / "data.jsonl"), "--count", "5000"])
 
     assert result.exit_code == 1
@@ -22,7 +22,7 @@ def test_too_many_problems_are_refused_in_one_line(tmp_path):
     )
 
 
-def test_a_model_is_never_written_over_something_else(tmp_path):
+def test_model_is_never_written_over_something_else(tmp_path):
     result = CliRunner().invoke(make_model, [str(tmp_path)])
 
     assert result.exit_code == 1

@@ -11,7 +11,7 @@ from hetrl_runtime.tiny.warm_up import WarmUp
 BRIEF = WarmUp(steps=2, batch_size=4)
 
 
-def test_a_text_survives_the_tokenizer():
+def test_text_survives_the_tokenizer():
     tokenizer = make_tokenizer(max_tokens=64)
     text = "347+8=355 \n  What? {x}"
 
@@ -23,7 +23,7 @@ def test_a_text_survives_the_tokenizer():
 
 
 @pytest.mark.slow
-def test_the_model_is_an_ordinary_hugging_face_folder(tmp_path):
+def test_model_is_an_ordinary_hugging_face_folder(tmp_path):
     result = make_model(tmp_path / "tiny", seed=1, schedule=BRIEF)
 
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "tiny")
@@ -37,7 +37,7 @@ def test_the_model_is_an_ordinary_hugging_face_folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_same_seed_makes_the_same_weights(tmp_path):
+def test_seed_fixes_the_weights(tmp_path):
     for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
         make_model(tmp_path / name, seed=seed, schedule=BRIEF)
 
@@ -46,13 +46,13 @@ def test_the_same_seed_makes_the_same_weights(tmp_path):
     assert a == b != c
 
 
-def test_an_existing_model_is_not_overwritten(tmp_path):
+def test_existing_model_is_not_overwritten(tmp_path):
     with pytest.raises(FileExistsError, match="is there already"):
         make_model(tmp_path, seed=1, schedule=BRIEF)
 
 
 @pytest.mark.slow
-def test_the_model_starts_out_able_and_bad(tmp_path):
+def test_model_starts_out_able_and_bad(tmp_path):
     make_model(tmp_path / "tiny", seed=1)
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "tiny")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "tiny")

@@ -22,7 +22,7 @@ def write(path, *problems):
     return path
 
 
-def test_only_the_final_answer_and_its_end_are_learned(tmp_path, tokenizer):
+def test_final_answer_and_its_end_alone_are_learned(tmp_path, tokenizer):
     lessons = AnswerLessons(write(tmp_path / "two.jsonl", SHORT, LONGER), tokenizer)
 
     tokens, labels = lessons.sample(16, torch.Generator().manual_seed(1))
@@ -49,14 +49,14 @@ def test_problems_that_are_too_long_are_left_out(tmp_path, tokenizer):
         pytest.param([{"question": "1+1="}], "one.jsonl:1: has no 'answer'", id="malformed"),
     ],
 )
-def test_a_file_that_teaches_nothing_is_refused(tmp_path, tokenizer, problems, said):
+def test_file_that_teaches_nothing_is_refused(tmp_path, tokenizer, problems, said):
     file = write(tmp_path / "one.jsonl", *problems)
 
     with pytest.raises(ValueError, match=said):
         AnswerLessons(file, tokenizer, max_tokens=16)
 
 
-def test_a_model_is_made_from_a_files_answers(tmp_path):
+def test_model_is_made_from_a_files_answers(tmp_path):
     file = write(tmp_path / "two.jsonl", SHORT, LONGER)
 
     result = make_model(

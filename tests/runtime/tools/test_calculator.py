@@ -60,7 +60,7 @@ def test_results_are_those_of_exact_arithmetic(expression):
         ("1e3", "1000"),
     ],
 )
-def test_it_computes(expression, result):
+def test_calculator_computes(expression, result):
     assert calculate(expression) == result
 
 
@@ -90,13 +90,13 @@ def test_it_computes(expression, result):
         pytest.param("\0", "not an arithmetic", id="a null"),
     ],
 )
-def test_what_has_no_value_is_refused_with_a_reason(expression, reason):
+def test_expression_without_a_value_is_refused_with_a_reason(expression, reason):
     with pytest.raises(ValueError, match=reason):
         calculate(expression)
 
 
 @given(st.text(max_size=60) | st.text("0123456789.+-*/%()e _", max_size=60))
-def test_any_text_has_a_value_or_is_refused(text):
+def test_text_has_a_value_or_is_refused(text):
     try:
         result = calculate(text)
     except ValueError:

@@ -89,7 +89,7 @@ def seconds(whole: Seen, part: Seen) -> tuple[float, float]:
     return round(began / 1e9, 3), round(ended / 1e9, 3)
 
 
-def test_a_trajectory_is_leased_buffered_and_consumed_within_its_group(tmp_path: Path) -> None:
+def test_trajectory_is_leased_buffered_and_consumed_within_its_group(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
         leases = traced.lease(4, now=10.0)
         traced.deliver(leases[:1], now=11.0)
@@ -125,7 +125,7 @@ def test_a_trajectory_is_leased_buffered_and_consumed_within_its_group(tmp_path:
     assert all(each.links == (STEP.split("-")[2],) for each in traced.collector.named("consume"))
 
 
-def test_span_has_the_time_that_a_worker_waited_for_its_lease(tmp_path: Path) -> None:
+def test_span_covers_a_workers_wait_for_its_lease(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
         # Two batches are all that the bound admits.
         leases = traced.lease(8, now=10.0)
@@ -140,7 +140,7 @@ def test_span_has_the_time_that_a_worker_waited_for_its_lease(tmp_path: Path) ->
     assert seconds(late[0], late[0]) == (0, 13)
 
 
-def test_who_asked_long_ago_did_not_wait_since(tmp_path: Path) -> None:
+def test_old_request_did_not_wait_since(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
         leases = traced.lease(8, now=10.0)
         assert traced.lease(1, now=11.0) == ()
@@ -188,7 +188,7 @@ def test_dropped_prompt_ends_its_trace(tmp_path: Path) -> None:
     assert group.attributes["hetrl.outcome"] == "given up"
 
 
-def test_all_members_of_a_group_are_traced_or_none(tmp_path: Path) -> None:
+def test_members_of_a_group_are_traced_together_or_not(tmp_path: Path) -> None:
     ratio = 0.5
     with a_traced_run(tmp_path, ratio=ratio) as traced:
         given = {}
@@ -212,7 +212,7 @@ def test_all_members_of_a_group_are_traced_or_none(tmp_path: Path) -> None:
     assert len({bool(name) for name in given.values()}) == 2
 
 
-def test_a_run_without_traces_sends_nothing_more_over_the_wire(tmp_path: Path) -> None:
+def test_run_without_traces_sends_nothing_more_over_the_wire(tmp_path: Path) -> None:
     with a_run(a_launch(tmp_path)) as run:
         register(run, Role.TRAINER)
         register(run, Role.ROLLOUT)
@@ -224,7 +224,7 @@ def test_a_run_without_traces_sends_nothing_more_over_the_wire(tmp_path: Path) -
     assert not message.traceparent
 
 
-def test_the_context_travels_with_a_trajectory_and_is_no_matter_to_an_older_peer() -> None:
+def test_context_travels_with_a_trajectory_and_older_peers_ignore_it() -> None:
     traced = codec.encode_trajectory(replace(a_trajectory(), traceparent=STEP))
     found = codec.decode_trajectory(traced)
     assert isinstance(found, SampledTrajectory)
@@ -243,9 +243,7 @@ def test_the_context_travels_with_a_trajectory_and_is_no_matter_to_an_older_peer
     [((), ""), ((STEP,), ""), ((STEP, "b"), "b")],
     ids=["an older coordinator", "too few", "one a member"],
 )
-def test_a_member_s_span_is_found_in_its_lease(
-    traceparents: tuple[str, ...], expected: str
-) -> None:
+def test_members_span_is_found_in_its_lease(traceparents: tuple[str, ...], expected: str) -> None:
     lease = PromptLease(
         epoch=1, group=3, members=(4, 6), question="", answer="", traceparents=traceparents
     )

@@ -58,7 +58,7 @@ def test_spans_arrive_with_their_parents_moments_and_links() -> None:
     assert not made_span.is_error
 
 
-def test_what_failed_is_marked_and_what_was_given_up_is_no_error() -> None:
+def test_failure_is_marked_and_cancellation_is_no_error() -> None:
     with a_collector() as collector:
         with a_tracer(collector.endpoint) as tracer:
             with pytest.raises(ValueError, match="no"), tracer.root("failed"):
@@ -84,14 +84,14 @@ def test_what_failed_is_marked_and_what_was_given_up_is_no_error() -> None:
         "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     ],
 )
-def test_what_names_no_traced_span_is_not_traced(traceparent: str) -> None:
+def test_call_without_a_traced_span_is_not_traced(traceparent: str) -> None:
     with a_tracer(f"http://127.0.0.1:{free_port()}") as tracer:
         assert tracer.under(traceparent) is UNTRACED
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hangs", "refuses", "is away"])
-def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(kind: str) -> None:
+def test_collector_that_takes_nothing_costs_neither_time_nor_memory(kind: str) -> None:
     release = threading.Event()
     serving = {
         "hangs": a_collector(delay=release),
@@ -119,7 +119,7 @@ def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(kind: str)
     assert closed_in < CLOSE_SECONDS + 10
 
 
-def test_a_process_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     monkeypatch.setattr("socket.gethostname", lambda: "sums-rollout-l4-0-3")
     with a_collector() as collector:

@@ -69,7 +69,7 @@ def a_rank(task: Task) -> Rank:
     ids=str,
 )
 @pytest.mark.slow
-def test_who_cannot_send_what_is_asked_for_says_so_and_is_not_started_again(
+def test_tracer_that_cannot_send_reports_it_once(
     role: Role, ranks: tuple[Rank, ...], tmp_path: Path
 ) -> None:
     traces = TracesSpec(endpoint="http://127.0.0.1:4318")
@@ -85,7 +85,7 @@ def test_who_cannot_send_what_is_asked_for_says_so_and_is_not_started_again(
         assert (result["outcome"], result["reason"]) == ("Failed", "TracesUnavailable")
 
 
-def test_who_is_asked_for_nothing_traces_nothing(tmp_path: Path) -> None:
+def test_tracer_without_a_request_traces_nothing(tmp_path: Path) -> None:
     with tracer_of(a_launch(tmp_path), process="coordinator-0") as tracer:
         assert tracer is NO_TRACER
 
@@ -99,7 +99,7 @@ def test_who_is_asked_for_nothing_traces_nothing(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.slow
-def test_no_process_imports_opentelemetry_before_a_job_asks_for_it(module: str) -> None:
+def test_opentelemetry_is_imported_only_on_request(module: str) -> None:
     # transformers looks for it by itself where it is installed.
     code = f"""
 import sys, transformers

@@ -18,7 +18,7 @@ def advantages_of(rewards: list[float], groups: Tensor, kind: Advantage) -> Tens
 
 
 @given(rewards=REWARDS, size=st.integers(1, 8), kind=KINDS)
-def test_they_add_up_to_zero_over_every_group(rewards, size, kind):
+def test_advantages_sum_to_zero_over_every_group(rewards, size, kind):
     groups = torch.arange(len(rewards)) // size
 
     advantages = advantages_of(rewards, groups, kind)
@@ -28,7 +28,7 @@ def test_they_add_up_to_zero_over_every_group(rewards, size, kind):
 
 
 @given(rewards=REWARDS, shift=st.floats(-5, 5), kind=KINDS)
-def test_neither_where_rewards_start_nor_their_order_matters(rewards, shift, kind):
+def test_advantages_ignore_reward_offset_and_order(rewards, shift, kind):
     groups = torch.arange(len(rewards)) % 3
 
     advantages = advantages_of(rewards, groups, kind)
@@ -40,7 +40,7 @@ def test_neither_where_rewards_start_nor_their_order_matters(rewards, shift, kin
 
 
 @given(rewards=REWARDS)
-def test_leave_one_out_is_the_reward_less_the_mean_of_the_others(rewards):
+def test_leave_one_out_subtracts_the_mean_of_the_others(rewards):
     together = torch.zeros(len(rewards), dtype=torch.long)
 
     found = advantages_of(rewards, together, Advantage.LEAVE_ONE_OUT)
@@ -58,7 +58,7 @@ def test_leave_one_out_is_the_reward_less_the_mean_of_the_others(rewards):
         (Advantage.LEAVE_ONE_OUT, [1, *3 * (-1 / 3,)]),
     ],
 )
-def test_one_of_four_is_right(kind, expected):
+def test_single_right_answer_of_four_has_the_published_advantages(kind, expected):
     assert advantages_of([1, 0, 0, 0], torch.zeros(4, dtype=torch.long), kind).tolist() == (
         pytest.approx(expected)
     )
@@ -73,7 +73,7 @@ def test_one_of_four_is_right(kind, expected):
         pytest.param([5], id="a group of one"),
     ],
 )
-def test_a_group_that_says_nothing_moves_nothing(rewards, kind):
+def test_group_that_says_nothing_moves_nothing(rewards, kind):
     together = torch.zeros(len(rewards), dtype=torch.long)
 
     assert advantages_of(rewards, together, kind).tolist() == [0] * len(rewards)

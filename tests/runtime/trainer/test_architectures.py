@@ -68,7 +68,7 @@ def test_scores_are_those_of_transformers_logits(name, tmp_path):
 
 @NAMES
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_a_round_trip_keeps_every_tensor_bit_for_bit(name, dtype, tmp_path):
+def test_round_trip_keeps_every_tensor_bit_for_bit(name, dtype, tmp_path):
     folder = save_random(name, tmp_path / "first", dtype=dtype)
 
     second, third = tmp_path / "second", tmp_path / "third"

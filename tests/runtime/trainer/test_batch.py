@@ -35,7 +35,7 @@ def test_responses_of_all_trajectories_begin_in_one_column():
     assert batch.num_tokens == 4
 
 
-def test_what_a_tool_wrote_is_computed_and_not_trained_on():
+def test_tool_output_is_computed_and_not_trained_on():
     batch = collate(
         [
             a_trajectory(prompt=[1], response=[2, 3, 4, 5], versions=[6, -1, -1, 7]),
@@ -61,7 +61,7 @@ def test_groups_are_numbered_in_the_order_in_which_they_come():
     assert batch.groups_B.tolist() == [0, 1, 0, 1]
 
 
-def test_a_batch_without_trajectories_is_refused():
+def test_batch_without_trajectories_is_refused():
     with pytest.raises(ValueError, match="at least one"):
         collate([], rewards=[])
 

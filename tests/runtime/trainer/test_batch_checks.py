@@ -25,7 +25,7 @@ def test_strict_check_uses_the_oldest_token(versions, is_admitted):
     assert bool(checked.discarded) is not is_admitted
 
 
-def test_a_token_from_the_future_is_an_error():
+def test_token_from_the_future_is_an_error():
     with pytest.raises(ValueError, match="sampled by version 6, after version 5"):
         check([a_trajectory(versions=[6])], bound=BOUND, version=5)
 
@@ -39,7 +39,7 @@ def test_shuffling_permutes_the_same_rewards():
     assert dealt == shuffled(rewards, seed=1, version=3) != shuffled(rewards, seed=1, version=4)
 
 
-def test_a_run_whose_rewards_never_vary_ends_with_a_reason():
+def test_run_whose_rewards_never_vary_ends_with_a_reason():
     watch = SignalWatch(max_steps=3)
 
     endings = [watch.see(groups=[1, 1, 2], rewards=[0, 0, 0]) for _ in range(3)]
@@ -57,7 +57,7 @@ def test_rewards_that_differ_only_between_groups_teach_nothing():
     assert "rewards did not vary within any group for 1 steps" in ending.message
 
 
-def test_one_step_with_a_signal_starts_the_count_again():
+def test_step_with_a_signal_restarts_the_count():
     watch = SignalWatch(max_steps=2)
 
     rewards = [[0, 0], [0, 1], [0, 0]]

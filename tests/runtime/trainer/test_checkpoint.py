@@ -26,7 +26,7 @@ def write(root: Path, *versions: int, keep_last: int = 3) -> CheckpointFolder:
     return folder
 
 
-def test_the_newest_checkpoint_comes_back_as_it_was_written(tmp_path):
+def test_newest_checkpoint_comes_back_as_it_was_written(tmp_path):
     checkpoint = write(tmp_path, 9, 10).newest()
 
     assert checkpoint.resume == ResumePoint(version=10, next_group=100, open_groups=(10,))
@@ -35,11 +35,11 @@ def test_the_newest_checkpoint_comes_back_as_it_was_written(tmp_path):
     assert checkpoint.optimizer["weight:step"] == 3.0
 
 
-def test_before_the_first_checkpoint_there_is_none(tmp_path):
+def test_checkpoint_is_missing_before_the_first(tmp_path):
     assert CheckpointFolder(tmp_path / "later", keep_last=3).newest() is None
 
 
-def test_only_the_last_are_kept(tmp_path):
+def test_last_checkpoints_alone_are_kept(tmp_path):
     write(tmp_path, 1, 2, 3, 4, keep_last=2)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000003", "step-00000004"]
@@ -66,7 +66,7 @@ def test_writing_a_version_twice_leaves_the_first(tmp_path):
         pytest.param(lambda path: (path / "manifest.json").write_text("{"), id="manifest torn"),
     ],
 )
-def test_a_damaged_checkpoint_is_refused_by_its_path(tmp_path, damage):
+def test_damaged_checkpoint_is_refused_by_its_path(tmp_path, damage):
     folder = write(tmp_path, 1, 2)
     damage(tmp_path / "step-00000002")
 
@@ -74,7 +74,7 @@ def test_a_damaged_checkpoint_is_refused_by_its_path(tmp_path, damage):
         folder.newest()
 
 
-def test_a_crash_while_writing_leaves_the_one_before(tmp_path):
+def test_crash_while_writing_leaves_the_one_before(tmp_path):
     folder = write(tmp_path, 1)
 
     def die(folder: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_crash_while_writing_leaves_the_one_before(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
 
-def test_what_a_killed_process_left_is_cleared_away_and_never_taken_for_a_checkpoint(tmp_path):
+def test_leftovers_of_a_killed_process_are_cleared_away(tmp_path):
     (tmp_path / ".unfinished-abc").mkdir(parents=True)
     (tmp_path / ".unfinished-abc" / "model.safetensors").write_bytes(b"half")
 
@@ -97,7 +97,7 @@ def test_what_a_killed_process_left_is_cleared_away_and_never_taken_for_a_checkp
     assert not any(tmp_path.iterdir())
 
 
-def test_a_full_disk_gives_one_error_that_names_the_path_and_leaves_no_litter(tmp_path):
+def test_full_disk_names_the_path_and_leaves_no_litter(tmp_path):
     folder = write(tmp_path, 1)
 
     def fill(folder: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_full_disk_gives_one_error_that_names_the_path_and_leaves_no_litter(tm
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
+def test_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(CheckpointError, match=r"cannot write checkpoints to .*file/here"):

@@ -63,9 +63,7 @@ def begin(writer: CheckpointWriter, version: int, save_model, moment=None) -> No
     writer.begin(ResumePoint(version=version), save_model=save_model, state=lambda: state)
 
 
-def test_training_goes_on_while_a_checkpoint_is_written_and_changes_nothing_in_it(
-    writer_to, disk, registry
-):
+def test_training_continues_while_a_checkpoint_is_written_unchanged(writer_to, disk, registry):
     writer, folder = writer_to()
     moment = torch.tensor([0.5])
 
@@ -81,7 +79,7 @@ def test_training_goes_on_while_a_checkpoint_is_written_and_changes_nothing_in_i
     assert registry.get_sample_value("hetrl_trainer_checkpoint_stall_seconds_count") == 1
 
 
-def test_a_second_checkpoint_waits_for_the_first(writer_to, disk):
+def test_second_checkpoint_waits_for_the_first(writer_to, disk):
     writer, folder = writer_to()
     begin(writer, 1, disk.save_model)
     second = threading.Thread(target=begin, args=(writer, 2, disk.save_model))

@@ -32,7 +32,7 @@ def apart(one: Tensor, other: Tensor) -> float:
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("reads", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("gives", [torch.float32, torch.bfloat16])
-def test_a_linear_layer_multiplies_as_a_plain_one_to_roundings(
+def test_linear_layer_multiplies_as_a_plain_one_to_roundings(
     has_bias: bool, reads: torch.dtype, gives: torch.dtype
 ) -> None:
     torch.manual_seed(1)
@@ -56,9 +56,7 @@ def test_a_linear_layer_multiplies_as_a_plain_one_to_roundings(
 
 @pytest.mark.parametrize("shape", [(7, 48), (1, 9, 48), (1, 9, 4, 16)])
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
-def test_a_norm_is_the_librarys_and_so_are_its_gradients(
-    shape: tuple[int, ...], size: float
-) -> None:
+def test_norm_is_the_librarys_and_so_are_its_gradients(shape: tuple[int, ...], size: float) -> None:
     torch.manual_seed(1)
     librarys, inputs = LlamaRMSNorm(shape[-1]), (size * torch.randn(shape)).requires_grad_()
     librarys.weight.data.uniform_(0.5, 2)
@@ -72,7 +70,7 @@ def test_a_norm_is_the_librarys_and_so_are_its_gradients(
         assert apart(one, other) < 2e-6
 
 
-def test_a_norms_gradient_is_that_of_finite_differences() -> None:
+def test_norms_gradient_is_that_of_finite_differences() -> None:
     torch.manual_seed(1)
     norm = LlamaRMSNorm(6).double()
     norm.weight.data.uniform_(0.5, 2)
@@ -84,7 +82,7 @@ def test_a_norms_gradient_is_that_of_finite_differences() -> None:
     )
 
 
-def test_a_norm_that_feeds_products_rounds_what_it_gives_and_sums_in_float32() -> None:
+def test_norm_before_products_rounds_output_and_sums_in_float32() -> None:
     torch.manual_seed(1)
     norm, inputs = LlamaRMSNorm(48), torch.randn(9, 48, requires_grad=True)
     expected = outputs_and_gradients(norm, inputs)
@@ -99,7 +97,7 @@ def test_a_norm_that_feeds_products_rounds_what_it_gives_and_sums_in_float32() -
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_known_model_computes_what_it_computed_before(name: str) -> None:
+def test_known_model_computes_what_it_computed_before(name: str) -> None:
     model = make_random(name)
     tokens = torch.randint(0, model.config.vocab_size, (2, 11))
 
@@ -123,7 +121,7 @@ def test_a_known_model_computes_what_it_computed_before(name: str) -> None:
     assert all(after[each] is parameter for each, parameter in parameters.items())
 
 
-def test_what_is_read_by_sums_stays_float32() -> None:
+def test_inputs_of_sums_stay_float32() -> None:
     model = make_random("Qwen3")
 
     fit(model, halves_products=True)
@@ -138,7 +136,7 @@ def test_what_is_read_by_sums_stays_float32() -> None:
     assert model.lm_head.gives is torch.float32
 
 
-def test_an_architecture_that_is_not_known_keeps_its_norms_and_its_heads_of_their_own() -> None:
+def test_unknown_architecture_keeps_its_own_norms_and_heads() -> None:
     model = Olmo2ForCausalLM(
         Olmo2Config(
             vocab_size=16,

@@ -59,13 +59,13 @@ def values_of(learner: Learner, batch: Batch) -> torch.Tensor:
     return values.masked_fill(~batch.mask_BR, 0.0)
 
 
-def test_a_new_critic_expects_nothing(tiny_model):
+def test_new_critic_expects_nothing(tiny_model):
     learner = a_learner(a_launch(tiny_model))
 
     assert values_of(learner, a_batch(learner)).eq(0).all()
 
 
-def test_the_critic_moves_toward_the_returns(tiny_model):
+def test_critic_moves_toward_the_returns(tiny_model):
     # With lambda 1 the returns are the rewards, whatever the critic says.
     learner = a_learner(a_launch(tiny_model, critic={"trace_decay": 1.0, "learning_rate": 2e-3}))
     batch = a_batch(learner)
@@ -92,7 +92,7 @@ def test_better_responses_become_likelier_though_nothing_is_compared_in_groups(t
     assert change[batch.rewards_B == 1].mean() > 0 > change[batch.rewards_B == 0].mean()
 
 
-def test_while_the_critic_warms_up_the_policy_stays(tiny_model):
+def test_policy_stays_while_the_critic_warms_up(tiny_model):
     learner = a_learner(a_launch(tiny_model, critic={"warm_up_steps": 2}))
     batch, before = a_batch(learner), weights(learner)
 
@@ -105,7 +105,7 @@ def test_while_the_critic_warms_up_the_policy_stays(tiny_model):
     assert not torch.equal(weights(learner), before)
 
 
-def test_a_value_clip_too_narrow_to_move_in_holds_the_critic(tiny_model):
+def test_value_clip_too_narrow_to_move_in_holds_the_critic(tiny_model):
     launches = [a_launch(tiny_model, minibatches=4, critic={"value_clip": c}) for c in (1e-6, 10)]
     held, free = (a_learner(launch) for launch in launches)
     batch = a_batch(held)
@@ -116,7 +116,7 @@ def test_a_value_clip_too_narrow_to_move_in_holds_the_critic(tiny_model):
     assert figures[1]["value_clip_fraction"] == 0
 
 
-def test_a_kl_term_in_the_reward_is_charged_token_by_token(tiny_model):
+def test_kl_term_in_the_reward_is_charged_token_by_token(tiny_model):
     algorithm = {"kl_coefficient": 0.5, "kl_placement": KlPlacement.REWARD}
     critic = {"trace_decay": 1.0, "whiten_advantages": False}
     learner = a_learner(a_launch(tiny_model, critic=critic, **algorithm), has_reference=True)
@@ -138,7 +138,7 @@ def test_a_kl_term_in_the_reward_is_charged_token_by_token(tiny_model):
     assert torch.allclose(valuation.returns_BR, expected, atol=1e-5)
 
 
-def test_a_restored_critic_goes_on_as_if_nothing_had_happened(tiny_model, tmp_path):
+def test_restored_critic_resumes_exactly(tiny_model, tmp_path):
     launch = a_launch(tiny_model, minibatches=2)
     unbroken = a_learner(launch)
     batch = a_batch(unbroken)
@@ -159,7 +159,7 @@ def test_a_restored_critic_goes_on_as_if_nothing_had_happened(tiny_model, tmp_pa
     assert torch.equal(critic_weights(restored), critic_weights(unbroken))
 
 
-def test_a_critic_of_another_model_is_refused(tiny_model):
+def test_critic_of_another_model_is_refused(tiny_model):
     learner = a_learner(a_launch(tiny_model))
     state = critic_of(learner).state()
     state["score.weight"] = state["score.weight"][:, 1:]

@@ -31,7 +31,7 @@ def by_definition(
 
 
 @given(seed=SEEDS, discount=st.floats(0, 1), trace_decay=st.floats(0, 1))
-def test_each_token_gets_the_discounted_errors_that_follow_it(seed, discount, trace_decay):
+def test_tokens_get_the_discounted_errors_that_follow(seed, discount, trace_decay):
     rewards, values, mask = some_tensors(seed)
 
     found = generalised_advantages(
@@ -51,7 +51,7 @@ def test_each_token_gets_the_discounted_errors_that_follow_it(seed, discount, tr
     assert not found.returns_BR[~mask].any()
 
 
-def test_a_critic_that_knows_everything_leaves_no_advantage():
+def test_critic_that_knows_everything_leaves_no_advantage():
     mask = torch.tensor([[True, True, True, False]])
     values = torch.tensor([[0.7, 0.7, 0.7, math.nan]])
 
@@ -62,7 +62,7 @@ def test_a_critic_that_knows_everything_leaves_no_advantage():
     assert found.advantages_BR.abs().max() < 1e-6
 
 
-def test_padding_is_never_read_even_where_it_is_not_a_number():
+def test_padding_is_never_read_even_if_not_a_number():
     mask = torch.tensor([[True, False, True, False]])
     odd = torch.tensor([[1.0, math.nan, 2.0, math.inf]])
     plain = odd.masked_fill(~mask, 0.0)
@@ -77,7 +77,7 @@ def test_padding_is_never_read_even_where_it_is_not_a_number():
     assert torch.equal(whitened(odd, mask), whitened(plain, mask))
 
 
-def test_the_reward_stands_at_the_last_token():
+def test_reward_stands_at_the_last_token():
     mask = torch.tensor([[True, True, False, False], [True, False, True, False], [False] * 4])
 
     assert rewards_at_the_end(torch.tensor([1.0, 2.0, 3.0]), mask).tolist() == [
@@ -99,7 +99,7 @@ def test_whitened_tokens_have_mean_zero_and_variance_one(seed):
 
 
 @pytest.mark.parametrize("count", [0, 1, 3], ids=["no token", "one token", "equal tokens"])
-def test_what_says_nothing_whitens_to_zero(count):
+def test_constant_advantages_whiten_to_zero(count):
     mask = torch.arange(4)[None, :] < count
 
     assert not whitened(torch.full((1, 4), 2.5), mask).any()

@@ -53,7 +53,7 @@ def a_small_job(algorithm: AlgorithmSpec) -> JobSpec:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
-async def test_a_planned_grouping_runs_to_its_end(
+async def test_planned_grouping_runs_to_its_end(
     tmp_path: Path, tiny_model: ModelFiles, name: str
 ) -> None:
     made = planned(a_small_job(ALGORITHMS[name]))

@@ -125,7 +125,7 @@ def response_log_prob(learner: Learner, batch: Batch) -> torch.Tensor:
     return scores.masked_fill(~batch.mask_BR, 0).sum(dim=1)
 
 
-def test_a_step_makes_better_responses_likelier_and_worse_ones_rarer(tiny_model):
+def test_step_makes_better_responses_likelier_and_worse_ones_rarer(tiny_model):
     learner = a_learner(a_launch(tiny_model))
     batch = a_batch(learner)
     before = response_log_prob(learner, batch)
@@ -139,7 +139,7 @@ def test_a_step_makes_better_responses_likelier_and_worse_ones_rarer(tiny_model)
     assert figures["gradient_norm"] > 0
 
 
-def test_a_learning_rate_of_zero_moves_nothing(tiny_model):
+def test_learning_rate_of_zero_moves_nothing(tiny_model):
     launch = a_launch(tiny_model)
     learner = a_learner(replace(launch, training=replace(launch.training, learning_rate=0.0)))
     before = weights(learner)
@@ -149,7 +149,7 @@ def test_a_learning_rate_of_zero_moves_nothing(tiny_model):
     assert torch.equal(weights(learner), before)
 
 
-def test_how_a_minibatch_is_cut_into_passes_does_not_matter(tiny_model, monkeypatch):
+def test_passes_of_a_minibatch_do_not_change_the_result(tiny_model, monkeypatch):
     whole, cut = a_learner(a_launch(tiny_model)), a_learner(a_launch(tiny_model))
     batch = a_batch(whole)
 
@@ -163,7 +163,7 @@ def test_how_a_minibatch_is_cut_into_passes_does_not_matter(tiny_model, monkeypa
     assert_same_step(weights(whole), weights(cut), before=before)
 
 
-def test_a_kl_term_is_zero_at_the_reference_and_grows_with_distance(tiny_model):
+def test_kl_term_is_zero_at_reference_and_grows_with_distance(tiny_model):
     learner = a_learner(a_launch(tiny_model, kl_coefficient=0.1), has_reference=True)
     batch = a_batch(learner)
 
@@ -198,7 +198,7 @@ def test_kl_term_in_the_reward_makes_far_responses_rarer(tiny_model):
     assert (more < less).all()
 
 
-def test_a_restored_learner_goes_on_as_if_nothing_had_happened(tiny_model, tmp_path):
+def test_restored_learner_resumes_exactly(tiny_model, tmp_path):
     unbroken = a_learner(a_launch(tiny_model, minibatches=2))
     batch = a_batch(unbroken)
     unbroken.train(batch, version=0)
@@ -217,7 +217,7 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_happened(tiny_model, tmp_p
     assert torch.equal(weights(restored), weights(unbroken))
 
 
-def test_a_checkpoint_written_while_training_goes_on_knows_nothing_of_that(tiny_model, tmp_path):
+def test_checkpoint_written_during_training_is_unaffected_by_it(tiny_model, tmp_path):
     unbroken = a_learner(a_launch(tiny_model, minibatches=2))
     batch = a_batch(unbroken)
     unbroken.train(batch, version=0)
@@ -266,9 +266,7 @@ def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
 @pytest.mark.parametrize("kind", AlgorithmType)
 @pytest.mark.parametrize("placement", KlPlacement)
 @pytest.mark.slow
-def test_words_of_a_reference_elsewhere_make_the_same_step_as_those_of_one_here(
-    tiny_model, kind, placement
-):
+def test_remote_reference_makes_the_same_step_as_a_local_one(tiny_model, kind, placement):
     launch = a_launch(
         tiny_model, type=kind, kl_coefficient=0.1, kl_placement=placement, minibatches=2
     )
@@ -330,7 +328,7 @@ def test_two_replicas_make_the_same_steps_as_one(tiny_model, algorithm, asked):
     assert_same_step(first, weights(alone), before=before)
 
 
-def test_stale_samples_hold_the_policy_back_where_clipping_is_around_who_sampled_them(tiny_model):
+def test_stale_samples_hold_policy_back_when_clipped_around_behaviour(tiny_model):
     launch = a_launch(tiny_model, minibatches=2)
     naive = replace(
         launch, algorithm=replace(launch.algorithm, proximal_policy=ProximalPolicy.BEHAVIOUR)
@@ -351,7 +349,7 @@ def test_stale_samples_hold_the_policy_back_where_clipping_is_around_who_sampled
 
 @pytest.mark.parametrize("type", AlgorithmType)
 @pytest.mark.slow
-def test_what_a_tool_wrote_moves_nothing_but_is_read_by_what_follows(tiny_model, type):  # noqa: A002
+def test_tool_output_moves_nothing_but_is_read_afterwards(tiny_model, type):  # noqa: A002
     launch = a_launch(tiny_model, type=type)
 
     def trained(result: tuple[int, int], log_prob: float) -> dict[str, torch.Tensor]:

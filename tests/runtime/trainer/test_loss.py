@@ -34,7 +34,7 @@ def some_mask(generator: torch.Generator, *, rows: int = 4, columns: int = 5) ->
 
 
 @given(seed=SEEDS)
-def test_with_proximal_equal_to_behaviour_it_is_ppo(seed):
+def test_loss_with_proximal_equal_to_behaviour_is_ppo(seed):
     generator = torch.Generator().manual_seed(seed)
     current, old = some_log_probs(generator), some_log_probs(generator)
     advantages = torch.randn(4, generator=generator, dtype=torch.float64)
@@ -76,7 +76,7 @@ def test_unclipped_it_is_plain_importance_sampling_from_the_behaviour_policy(see
 
 
 @given(seed=SEEDS)
-def test_the_gradient_is_the_score_times_ratio_weight_and_advantage_where_nothing_clips(seed):
+def test_unclipped_gradient_is_score_times_ratio_weight_and_advantage(seed):
     generator = torch.Generator().manual_seed(seed)
     proximal, behaviour = some_log_probs(generator), some_log_probs(generator)
     current = (proximal + 0.1 * torch.randn(4, 5, generator=generator)).requires_grad_()
@@ -130,7 +130,7 @@ def test_clipping_by_ratio_and_sign(ratio, advantage, loss, slope):
     assert current.grad.item() == pytest.approx(slope)
 
 
-def test_padding_is_never_read_even_where_it_is_not_a_number():
+def test_padding_is_never_read_even_if_not_a_number():
     mask = torch.tensor([[True, False]])
     current = torch.tensor([[-1.0, math.nan]], requires_grad=True)
     old = torch.tensor([[-1.0, -math.inf]])
@@ -178,14 +178,14 @@ def test_parts_of_a_minibatch_add_up_to_its_mean():
     assert torch.allclose(parts[0] + parts[1], masked_mean(values, mask))
 
 
-def test_the_entropy_of_a_fair_choice_is_the_logarithm_of_its_size():
+def test_entropy_of_a_fair_choice_is_log_of_its_size():
     assert token_entropy(torch.log_softmax(torch.zeros(1, 2, 8), dim=-1)).tolist() == [
         pytest.approx([math.log(8)] * 2)
     ]
 
 
 @given(seed=SEEDS, aggregation=st.sampled_from(LossAggregation), cut=st.integers(1, 3))
-def test_what_tokens_count_adds_up_over_passes_to_the_published_mean(seed, aggregation, cut):
+def test_token_weights_add_up_over_passes_to_the_mean(seed, aggregation, cut):
     generator = torch.Generator().manual_seed(seed)
     losses, mask = some_log_probs(generator), some_mask(generator)
     lengths = mask.sum(dim=1)
@@ -208,7 +208,7 @@ def test_what_tokens_count_adds_up_over_passes_to_the_published_mean(seed, aggre
 @pytest.mark.parametrize(
     ("beyond", "expected"), [(StaleWeights.TRUNCATE, [1.0, 2.0]), (StaleWeights.MASK, [1.0, 0.0])]
 )
-def test_tokens_beyond_the_cap_count_with_it_or_not_at_all(beyond, expected):
+def test_tokens_beyond_the_cap_count_with_it_or_not(beyond, expected):
     proximal = torch.zeros(1, 2)
     behaviour = torch.tensor([[0.0, -math.log(4)]])
 

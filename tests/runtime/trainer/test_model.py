@@ -45,7 +45,7 @@ def test_log_probabilities_are_those_of_each_sequence_alone(tiny_model, temperat
     assert torch.isfinite(found).all()
 
 
-def test_products_in_bfloat16_are_close_and_what_is_trained_is_float32(tiny_model, monkeypatch):
+def test_products_are_close_in_bfloat16_and_training_is_float32(tiny_model, monkeypatch):
     batch = collate(TRAJECTORIES, rewards=[0.0, 1.0, 0.0])
 
     def scores_and_gradient() -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,7 +66,7 @@ def test_products_in_bfloat16_are_close_and_what_is_trained_is_float32(tiny_mode
     assert torch.cosine_similarity(gradient, exact_gradient, dim=0) > 0.99
 
 
-def test_published_weights_have_the_names_and_values_of_the_models_own_files(tiny_model):
+def test_published_weights_have_the_models_own_names_and_values(tiny_model):
     policy = Policy(tiny_model, device=CPU, temperature=1.0)
 
     published = safetensors.torch.load(bytes(policy.to_safetensors()))
@@ -76,7 +76,7 @@ def test_published_weights_have_the_names_and_values_of_the_models_own_files(tin
     assert all(torch.equal(published[name], own[name]) for name in own)
 
 
-def test_a_saved_policy_is_an_ordinary_model_in_its_own_precision(tiny_model, tmp_path):
+def test_saved_policy_is_an_ordinary_model_in_its_own_precision(tiny_model, tmp_path):
     half = tmp_path / "half"
     AutoModelForCausalLM.from_pretrained(tiny_model.source, dtype=torch.bfloat16).save_pretrained(
         half
@@ -92,7 +92,7 @@ def test_a_saved_policy_is_an_ordinary_model_in_its_own_precision(tiny_model, tm
     assert AutoTokenizer.from_pretrained(tmp_path).encode("1+2=")
 
 
-def test_a_missing_model_is_named(tmp_path):
+def test_missing_model_is_named(tmp_path):
     with pytest.raises(ModelError, match=rf"model {tmp_path}/nowhere: there is no .*config.json"):
         Policy(ModelFiles(source=str(tmp_path / "nowhere")), device=CPU, temperature=1.0)
 

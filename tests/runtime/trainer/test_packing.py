@@ -81,7 +81,7 @@ def test_scores_and_gradients_are_those_of_padded_rows(family: str, tmp_path: Pa
     ),
     num_blank=st.integers(0, 3),
 )
-def test_a_pack_has_every_token_once_and_a_shared_prompt_once(
+def test_pack_has_every_token_once_and_a_shared_prompt_once(
     lengths: list[tuple[int, list[int]]], num_blank: int
 ) -> None:
     batch = a_batch(lengths)
@@ -104,7 +104,7 @@ def test_a_pack_has_every_token_once_and_a_shared_prompt_once(
         assert found.positions_N[place] == position - 1
 
 
-def test_what_nothing_follows_takes_no_place() -> None:
+def test_last_token_takes_no_place() -> None:
     batch = a_batch([(2, [1, 3]), (2, [1, 1])])
 
     found = packed(batch)
@@ -119,7 +119,7 @@ def test_what_nothing_follows_takes_no_place() -> None:
     assert found.scored_S.tolist() == [1, 3, 3, 1, 4, 5]
 
 
-def test_members_of_a_group_are_in_one_pass_while_there_is_room() -> None:
+def test_members_of_a_group_share_a_pass_while_possible() -> None:
     batch = a_batch([(10, [2] * 4)] * 3)
     shuffled = torch.randperm(len(batch), generator=torch.Generator().manual_seed(1))
 

@@ -35,9 +35,7 @@ def a_follower(pool: ThreadPoolExecutor, address: Address, *, rank: int) -> Futu
     return pool.submit(rendezvous.join, address, rank=rank, deadline_seconds=DEADLINE_SECONDS)
 
 
-def test_all_that_come_share_a_store_whoever_is_first(
-    pool: ThreadPoolExecutor, address: Address
-) -> None:
+def test_processes_share_a_store_in_any_order(pool: ThreadPoolExecutor, address: Address) -> None:
     followers = [a_follower(pool, address, rank=rank) for rank in (2, 1)]
     leader = a_leader(pool, address, num_ranks=3).result()
 
@@ -65,7 +63,7 @@ def test_restarted_process_skips_a_meeting_that_was_closed_without_it(
     assert again.result().get("leader") == b"the next"
 
 
-def test_one_that_dies_while_others_are_awaited_is_replaced_by_its_next_life(
+def test_process_that_dies_while_waiting_is_replaced_by_its_restart(
     pool: ThreadPoolExecutor, address: Address
 ) -> None:
     leader = a_leader(pool, address, num_ranks=3)
@@ -83,7 +81,7 @@ def test_one_that_dies_while_others_are_awaited_is_replaced_by_its_next_life(
     assert {each.result().get("said") for each in (again, last)} == {b"all are here"}
 
 
-def test_those_that_do_not_come_are_named(address: Address) -> None:
+def test_missing_processes_are_named(address: Address) -> None:
     with ThreadPoolExecutor(max_workers=1) as pool:
         leader = pool.submit(rendezvous.host, address, num_ranks=4, deadline_seconds=5.0)
         second = TCPStore(address.host, address.port, is_master=False, wait_for_workers=False)
@@ -95,7 +93,7 @@ def test_those_that_do_not_come_are_named(address: Address) -> None:
             leader.result()
 
 
-def test_without_a_leader_the_wait_ends_with_a_reason(address: Address) -> None:
+def test_wait_without_a_leader_ends_with_a_reason(address: Address) -> None:
     with pytest.raises(
         RuntimeError, match=rf"no meeting of the training processes at {address} within 0\.5 s"
     ):

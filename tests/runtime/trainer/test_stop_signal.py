@@ -20,7 +20,7 @@ def stop() -> Iterator[StopSignal]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_wait_is_interrupted_at_once(stop, number):
+def test_wait_is_interrupted_at_once(stop, number):
     def wait() -> None:
         with stop.interrupts():
             os.kill(os.getpid(), number)
@@ -49,7 +49,7 @@ def test_work_worth_finishing_gets_its_time(stop):
 
 
 @pytest.mark.parametrize("is_stopped_before", [True, False], ids=["before", "within"])
-def test_what_never_finishes_is_interrupted_after_its_time(stop, is_stopped_before):
+def test_endless_work_is_interrupted_after_its_time(stop, is_stopped_before):
     def wait() -> None:
         if is_stopped_before:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -14,7 +14,7 @@ from tests.runtime.launches import a_launch
 RANK = Rank(ordinal=0, local_gpu=0, task=Task.ACTOR_TRAINING, replica=0, stage=0, tensor_rank=0)
 
 
-def test_a_pod_finds_its_own_rows_of_the_rank_table(tmp_path):
+def test_pod_finds_its_own_rows_of_the_rank_table(tmp_path):
     second = replace(RANK, ordinal=1, replica=5)
     third = replace(second, local_gpu=1, tensor_rank=1)
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=(RANK, second, third))
@@ -40,7 +40,7 @@ def test_ranks_that_this_release_cannot_train_are_refused(tmp_path, ranks):
 
 
 @pytest.mark.parametrize("tasks", TRAINS, ids=named)
-def test_every_group_of_tasks_that_may_train_has_one_process_a_gpu(tmp_path, tasks):
+def test_training_groups_have_one_process_per_gpu(tmp_path, tasks):
     ranks = tuple(replace(RANK, task=task, local_gpu=gpu) for gpu in range(2) for task in tasks)
     kind = AlgorithmType.PPO if Task.CRITIC_TRAINING in tasks else AlgorithmType.GRPO
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks, algorithm=AlgorithmSpec(type=kind))
@@ -48,7 +48,7 @@ def test_every_group_of_tasks_that_may_train_has_one_process_a_gpu(tmp_path, tas
     assert program.training_ranks(launch, 0) == [RANK, replace(RANK, local_gpu=1)]
 
 
-def test_a_critic_without_ppo_is_refused(tmp_path):
+def test_critic_without_ppo_is_refused(tmp_path):
     ranks = tuple(replace(RANK, task=task) for task in TRAINS[-1])
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks)
 
@@ -57,7 +57,7 @@ def test_a_critic_without_ppo_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("tasks", TRAINS_CRITIC, ids=named)
-def test_a_critic_apart_has_processes_of_its_own(tmp_path, tasks):
+def test_critic_apart_has_processes_of_its_own(tmp_path, tasks):
     ranks = tuple(replace(RANK, task=task) for task in tasks)
     launch = a_launch(
         tmp_path,

@@ -142,7 +142,7 @@ async def until_step(launch: Launch, step: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_run_to_its_end_leaves_a_policy_that_has_moved(tmp_path, tiny_model):
+async def test_run_to_its_end_leaves_a_policy_that_has_moved(tmp_path, tiny_model):
     launch = a_trainer_launch(tmp_path, tiny_model, steps=5)
 
     async with the_rest(launch, reward=some_reward), a_trainer(launch, tmp_path) as trainer:
@@ -207,7 +207,7 @@ async def test_four_processes_in_two_pods_train_replicas_of_two_stages(tmp_path,
     assert {f"{name}:exp_avg" for name in before} <= trained.optimizer.keys()
 
 
-async def test_a_run_goes_on_under_another_split(tmp_path, tiny_model):
+async def test_run_continues_under_another_split(tmp_path, tiny_model):
     alone = a_trainer_launch(tmp_path, tiny_model, steps=40)
     split = replace(
         alone,
@@ -235,7 +235,7 @@ async def test_a_run_goes_on_under_another_split(tmp_path, tiny_model):
     assert newest.name == f"step-{len(steps(alone)):08d}"
 
 
-async def test_a_replica_that_dies_takes_the_others_down_to_start_again(tmp_path, tiny_model):
+async def test_replica_that_dies_takes_the_others_down_to_start_again(tmp_path, tiny_model):
     launch = replace(
         a_trainer_launch(tmp_path, tiny_model, steps=1000),
         training_split=TrainingSplit(shares=(1.0, 1.0)),
@@ -255,7 +255,7 @@ async def test_a_replica_that_dies_takes_the_others_down_to_start_again(tmp_path
     assert said
 
 
-async def test_sigterm_leaves_a_checkpoint_and_the_next_start_goes_on_from_it(tmp_path, tiny_model):
+async def test_sigterm_leaves_a_checkpoint_that_the_next_start_resumes(tmp_path, tiny_model):
     launch = a_trainer_launch(tmp_path, tiny_model, steps=40)
 
     async with the_rest(launch, reward=some_reward):
@@ -274,9 +274,7 @@ async def test_sigterm_leaves_a_checkpoint_and_the_next_start_goes_on_from_it(tm
     assert [each["step"] for each in steps(launch)] == list(range(1, len(steps(launch)) + 1))
 
 
-async def test_a_killed_trainer_goes_back_to_its_checkpoint_and_so_does_the_run(
-    tmp_path, tiny_model
-):
+async def test_killed_trainer_and_run_go_back_to_the_checkpoint(tmp_path, tiny_model):
     launch = a_trainer_launch(tmp_path, tiny_model, steps=12)
 
     async with the_rest(launch, reward=some_reward):
@@ -295,7 +293,7 @@ async def test_a_killed_trainer_goes_back_to_its_checkpoint_and_so_does_the_run(
     assert numbers == [*range(1, done + 1), *range(newest_checkpoint + 1, 13)]
 
 
-async def test_workers_can_fetch_a_version_as_soon_as_it_is_announced(tmp_path, tiny_model):
+async def test_workers_can_fetch_a_version_once_announced(tmp_path, tiny_model):
     launch = a_trainer_launch(tmp_path, tiny_model, steps=30)
 
     async with the_rest(launch, reward=some_reward), a_trainer(launch, tmp_path):
@@ -323,7 +321,7 @@ async def test_rewards_that_never_vary_end_the_run_with_its_reason(tmp_path, tin
     assert (result["outcome"], result["reason"]) == ("Failed", "NoLearningSignal")
 
 
-async def test_a_missing_model_is_named_and_not_tried_again(tmp_path):
+async def test_missing_model_is_named_and_not_tried_again(tmp_path):
     launch = a_trainer_launch(tmp_path, ModelFiles(source=str(tmp_path / "nowhere")), steps=1)
 
     async with a_trainer(launch, tmp_path) as trainer:
@@ -333,7 +331,7 @@ async def test_a_missing_model_is_named_and_not_tried_again(tmp_path):
     assert said == f"model {tmp_path}/nowhere: there is no {tmp_path}/nowhere/config.json"
 
 
-async def test_a_damaged_checkpoint_is_named_and_not_tried_again(tmp_path, tiny_model):
+async def test_damaged_checkpoint_is_named_and_not_tried_again(tmp_path, tiny_model):
     launch = a_trainer_launch(tmp_path, tiny_model, steps=1)
     (Path(launch.checkpoint_path) / "step-00000007").mkdir(parents=True)
 

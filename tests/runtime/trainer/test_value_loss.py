@@ -34,7 +34,7 @@ def test_clipping_by_how_far_a_value_went(value, loss, slope):
     assert found.is_clipped_BR.item() is (slope == 0.0)
 
 
-def test_padding_is_never_read_even_where_it_is_not_a_number():
+def test_padding_is_never_read_even_if_not_a_number():
     mask = torch.tensor([[True, False, False]])
     values = torch.tensor([[0.5, math.nan, math.inf]], requires_grad=True)
     others = torch.tensor([[0.4, math.inf, math.nan]])
@@ -56,7 +56,7 @@ def test_padding_is_never_read_even_where_it_is_not_a_number():
         pytest.param([5.0, 3.0, 1.0], -3.0, id="the wrong way around"),
     ],
 )
-def test_explained_variance_tells_a_critic_that_knows_from_one_that_does_not(values, share):
+def test_explained_variance_tells_good_critics_from_bad(values, share):
     found = explained_variance(
         torch.tensor([[*values, math.nan]]),
         returns_BR=torch.tensor([[1.0, 3.0, 5.0, math.nan]]),

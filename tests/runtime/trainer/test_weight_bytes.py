@@ -16,7 +16,7 @@ SHAPES = st.lists(st.integers(0, 4), max_size=3)
 
 @given(st.dictionaries(NAMES, st.tuples(DTYPES, SHAPES), max_size=6))
 @pytest.mark.slow
-def test_a_file_is_byte_for_byte_the_librarys(
+def test_file_equals_the_librarys_byte_for_byte(
     asked: dict[str, tuple[torch.dtype, list[int]]],
 ) -> None:
     tensors = {name: torch.randn(shape).to(dtype) for name, (dtype, shape) in asked.items()}
@@ -31,7 +31,7 @@ def test_numbers_of_no_model_are_refused_by_name() -> None:
         WeightBytes().of({"layer.mask": torch.ones(2, dtype=torch.bool)})
 
 
-def test_memory_is_used_again_when_nobody_holds_it_and_not_before() -> None:
+def test_memory_is_reused_only_when_unreferenced() -> None:
     weights = WeightBytes()
     weights.of(ones(times=1))
     address = address_of(weights.of(ones(times=2)))
@@ -49,7 +49,7 @@ def test_memory_is_used_again_when_nobody_holds_it_and_not_before() -> None:
     assert fourth[-4:] == one_number(4)
 
 
-def test_a_version_cannot_be_written_to() -> None:
+def test_version_cannot_be_written_to() -> None:
     assert WeightBytes().of(ones(times=1)).readonly
 
 

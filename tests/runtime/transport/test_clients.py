@@ -80,7 +80,7 @@ async def register_raw(stub: CoordinatorStub, launch: Launch) -> int:
     return int(reply.epoch)
 
 
-async def test_what_was_not_acknowledged_is_sent_to_a_restarted_coordinator(
+async def test_unacknowledged_delivery_is_sent_to_a_restarted_coordinator(
     tmp_path: Path,
 ) -> None:
     launch = a_launch(tmp_path)
@@ -103,7 +103,7 @@ async def test_what_was_not_acknowledged_is_sent_to_a_restarted_coordinator(
         await asyncio.to_thread(end, trainer)
 
 
-async def test_another_start_of_the_trainer_fences_work_in_flight_off(tmp_path: Path) -> None:
+async def test_new_start_of_the_trainer_fences_work_in_flight(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     async with a_coordinator(launch):
         first = await asyncio.to_thread(begin, launch)
@@ -123,7 +123,7 @@ async def test_another_start_of_the_trainer_fences_work_in_flight_off(tmp_path: 
         await asyncio.to_thread(end, second)
 
 
-async def test_work_of_two_epochs_under_one_id_gets_each_its_own_answer(tmp_path: Path) -> None:
+async def test_work_of_two_epochs_gets_its_own_answer_each(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     async with a_coordinator(launch):
         first = await asyncio.to_thread(begin, launch)
@@ -146,7 +146,7 @@ async def test_work_of_two_epochs_under_one_id_gets_each_its_own_answer(tmp_path
         await asyncio.to_thread(end, second)
 
 
-async def test_a_batch_of_another_version_is_refused_in_words(tmp_path: Path) -> None:
+async def test_batch_of_another_version_is_refused_with_reason(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     async with a_coordinator(launch):
         trainer = await asyncio.to_thread(begin, launch)
@@ -157,7 +157,7 @@ async def test_a_batch_of_another_version_is_refused_in_words(tmp_path: Path) ->
         await asyncio.to_thread(end, trainer)
 
 
-async def test_anyone_may_ask_how_far_the_run_is(tmp_path: Path) -> None:
+async def test_progress_is_open_to_anyone(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     async with a_coordinator(launch), open_channel(launch.coordinator, None) as channel:
         stub = CoordinatorStub(channel)

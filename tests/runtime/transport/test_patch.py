@@ -44,7 +44,7 @@ DTYPES = st.sampled_from(["F32", "BF16", "F64", "I64", "U8", "F8_E4M3", "nonsens
     others=st.data(),
     patched=st.booleans(),
 )
-def test_a_patch_gives_back_every_bit(
+def test_patch_gives_back_every_bit(
     dtypes: list[tuple[str, bytes]], others: st.DataObject, *, patched: bool
 ) -> None:
     result = a_file(*dtypes)
@@ -61,7 +61,7 @@ def test_a_patch_gives_back_every_bit(
 
 @settings(max_examples=40)
 @given(result=st.binary(max_size=200), base=st.none() | st.binary(max_size=200))
-def test_anything_can_be_patched_safetensors_or_not(result: bytes, base: bytes | None) -> None:
+def test_patches_work_for_any_bytes(result: bytes, base: bytes | None) -> None:
     assert patch.apply(patch.make(result, base=base), base=base) == result
 
 
@@ -76,7 +76,7 @@ def test_noise_is_refused_with_a_reason(data: bytes, base: bytes | None) -> None
 
 @settings(max_examples=40)
 @given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
-def test_no_flipped_bit_goes_unnoticed(at: int, bit: int) -> None:
+def test_flipped_bit_is_noticed(at: int, bit: int) -> None:
     base, result = weights(count=200), weights(count=200, moved=1e-5)
     made = bytearray(patch.make(result, base=base))
     made[at % len(made)] ^= 1 << bit
@@ -87,7 +87,7 @@ def test_no_flipped_bit_goes_unnoticed(at: int, bit: int) -> None:
     assert isinstance(found, Unfit) or found == result
 
 
-def test_a_wrong_base_is_noticed() -> None:
+def test_wrong_base_is_noticed() -> None:
     made = patch.make(weights(moved=1e-5), base=weights())
 
     assert patch.apply(made, base=weights(seed=1)) == Unfit(
@@ -104,13 +104,13 @@ def test_weights_of_other_tensors_are_sent_whole() -> None:
     assert patch.apply(made) == result
 
 
-def test_what_a_step_changes_is_smaller_than_the_whole() -> None:
+def test_patch_of_a_step_is_smaller_than_the_whole() -> None:
     base, result = weights(), weights(moved=1e-7)
 
     assert len(patch.make(result, base=base)) < 0.7 * len(patch.make(result)) < 0.95 * len(result)
 
 
-def test_patches_are_chained_for_those_who_are_behind_and_long_ways_forgotten() -> None:
+def test_patches_are_chained_and_long_chains_forgotten() -> None:
     versions = [weights(moved=number * 1e-6) for number in range(5)]
     patches = Patches()
     patches.add(versions[0])
@@ -134,7 +134,7 @@ def test_patches_are_chained_for_those_who_are_behind_and_long_ways_forgotten() 
     assert 2 * sizes[0] > sizes[2]
 
 
-async def test_weights_that_cross_regions_come_as_changes_where_the_base_is_known(
+async def test_weights_cross_regions_as_patches_of_a_known_base(
     tmp_path: Path,
 ) -> None:
     launch = replace(a_launch(tmp_path), weights_cross_regions=True)
@@ -153,9 +153,7 @@ async def test_weights_that_cross_regions_come_as_changes_where_the_base_is_know
 
 
 @pytest.mark.parametrize("base_is_lost", [False, True], ids=["refetched", "without a base"])
-async def test_a_base_that_does_not_fit_costs_a_second_fetch_and_no_more(
-    tmp_path: Path, *, base_is_lost: bool
-) -> None:
+async def test_wrong_base_costs_only_a_second_fetch(tmp_path: Path, *, base_is_lost: bool) -> None:
     launch = replace(a_launch(tmp_path), weights_cross_regions=True)
     with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:
         server.publish(Snapshot(version=0, data=weights()))

@@ -56,7 +56,7 @@ def a_member(process: str, *, region: str = "away", seen_at: float = 0.0) -> Mem
         pytest.param("unknown", "", id="an unregistered process gets none"),
     ],
 )
-def test_the_first_of_a_region_is_its_relay(asks: str, expected: str) -> None:
+def test_first_of_a_region_is_its_relay(asks: str, expected: str) -> None:
     members = Members()
     for member in (
         a_member("near", region=""),
@@ -68,7 +68,7 @@ def test_the_first_of_a_region_is_its_relay(asks: str, expected: str) -> None:
     assert members.relay_for(asks, since=0.0) == expected
 
 
-def test_a_relay_that_falls_silent_or_leaves_is_followed_by_the_next() -> None:
+def test_relay_that_falls_silent_or_leaves_is_replaced() -> None:
     members = Members()
     for number, name in enumerate(("first", "second", "third")):
         members.enter(a_member(name, seen_at=float(number)))
@@ -77,7 +77,7 @@ def test_a_relay_that_falls_silent_or_leaves_is_followed_by_the_next() -> None:
     assert members.relay_for("third", since=1.0) == ""
 
 
-async def test_a_version_that_somebody_holds_stays_as_it_is_while_others_come(
+async def test_version_in_use_stays_while_others_come(
     tmp_path: Path,
 ) -> None:
     launch = a_launch(tmp_path)
@@ -96,7 +96,7 @@ async def test_a_version_that_somebody_holds_stays_as_it_is_while_others_come(
         assert address_of(held) not in released
 
 
-async def test_what_a_relay_fetched_needs_no_trainer_any_more(tmp_path: Path) -> None:
+async def test_relayed_version_needs_no_trainer(tmp_path: Path) -> None:
     launch = afar(tmp_path)
     with (
         weight_source(launch, process="first") as first,
@@ -115,7 +115,7 @@ async def test_what_a_relay_fetched_needs_no_trainer_any_more(tmp_path: Path) ->
         assert bytes(again.data) == DATA[1]
 
 
-async def test_without_its_relay_a_worker_asks_the_trainer(tmp_path: Path) -> None:
+async def test_worker_asks_the_trainer_without_its_relay(tmp_path: Path) -> None:
     launch = afar(tmp_path)
     gone = replace(news(2), relay_address=str(Address(host="127.0.0.1", port=free_port())))
     with weight_source(launch, process="second") as source, trainer(launch, 2):
@@ -125,7 +125,7 @@ async def test_without_its_relay_a_worker_asks_the_trainer(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-async def test_a_relay_that_fetches_nothing_is_not_waited_for(
+async def test_relay_that_fetches_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "RELAY_SECONDS", 0.0)
@@ -139,7 +139,7 @@ async def test_a_relay_that_fetches_nothing_is_not_waited_for(
     assert bytes(found.data) == DATA[2]
 
 
-async def test_a_relay_whose_link_is_slow_is_waited_for(
+async def test_relay_whose_link_is_slow_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "RELAY_SECONDS", 0.0)
@@ -167,7 +167,7 @@ async def test_a_relay_whose_link_is_slow_is_waited_for(
         pytest.param(news(2, epoch=2), id="another epoch"),
     ],
 )
-async def test_a_relay_that_is_behind_gives_nothing_until_it_is_not(
+async def test_relay_that_is_behind_gives_nothing_until_it_is_not(
     tmp_path: Path, later: Announcement
 ) -> None:
     launch = afar(tmp_path)
@@ -187,12 +187,12 @@ async def test_a_relay_that_is_behind_gives_nothing_until_it_is_not(
         assert bytes((await waiting).data) == DATA[later.version]
 
 
-def test_where_links_are_fast_nobody_is_a_relay(tmp_path: Path) -> None:
+def test_relays_are_not_used_on_fast_links(tmp_path: Path) -> None:
     with weight_source(a_launch(tmp_path), process="near") as source:
         assert source.relay is None
 
 
-def test_a_pod_serves_under_its_own_name_in_the_job_s_domain(
+def test_pod_serves_under_its_name_in_the_jobs_domain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "sums-rollout-l4-0-1")

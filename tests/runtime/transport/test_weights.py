@@ -29,7 +29,7 @@ def digest(data: bytes) -> Callable[[], bytes]:
     return lambda: hashlib.sha256(data).digest()
 
 
-async def test_the_newest_version_arrives_whole(tmp_path: Path) -> None:
+async def test_newest_version_arrives_whole(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:
         server.publish(Snapshot(version=3, data=b"old"))
@@ -40,7 +40,7 @@ async def test_the_newest_version_arrives_whole(tmp_path: Path) -> None:
     assert snapshot == Snapshot(version=4, data=SOME_BYTES)
 
 
-async def test_a_worker_waits_for_a_version_that_it_does_not_have(tmp_path: Path) -> None:
+async def test_worker_waits_for_a_version_that_it_does_not_have(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:
         server.publish(Snapshot(version=3, data=b"three"))
@@ -53,7 +53,7 @@ async def test_a_worker_waits_for_a_version_that_it_does_not_have(tmp_path: Path
         assert (await fetching).data == b"four"
 
 
-async def test_a_worker_of_another_job_gets_no_weights(tmp_path: Path) -> None:
+async def test_worker_of_another_job_gets_no_weights(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     stranger = replace(launch, job=JobIdentity(namespace="default", name="sums", uid="other"))
     with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:
@@ -94,7 +94,7 @@ class Unreliable(WeightsServicer):
             yield chunk
 
 
-async def test_a_cut_or_corrupt_stream_goes_on_where_it_was_good(tmp_path: Path) -> None:
+async def test_cut_or_corrupt_stream_resumes_where_it_was_good(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     servicer = Unreliable(bytes(range(40)))
     server = open_threaded_server(ThreadPoolExecutor(1))
@@ -131,7 +131,7 @@ def test_chunks_put_together_are_the_whole(data: bytes, chunk_bytes: int, offset
     assert assembly.finish() == snapshot
 
 
-def test_halves_of_two_publications_of_one_version_are_not_put_together() -> None:
+def test_halves_of_two_publications_are_not_joined() -> None:
     assembly = Assembly(Buffers())
     for data in (b"weights of a trainer", b"WEIGHTS AFTER A KILL"):
         assembly.begin_stream()
@@ -149,13 +149,13 @@ def test_halves_of_two_publications_of_one_version_are_not_put_together() -> Non
     assert assembly.received_bytes == 0
 
 
-def test_a_chunk_of_another_place_is_noticed() -> None:
+def test_chunk_of_another_place_is_noticed() -> None:
     assembly = Assembly(Buffers())
 
     assert "starts at byte 8, expected 0" in assembly.add(pb.WeightChunk(offset_bytes=8))
 
 
-async def test_a_closing_server_does_not_wait_for_those_who_wait(tmp_path: Path) -> None:
+async def test_closing_server_does_not_wait_for_those_who_wait(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     request = pb.FetchRequest(wait_seconds=200.0)
     with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:

@@ -28,7 +28,7 @@ from tests.runtime.trajectories import a_trajectory
     reward=st.floats(-FLOAT32_MAX, FLOAT32_MAX),
     is_scored=st.booleans(),
 )
-def test_a_trajectory_comes_out_as_it_went_in(
+def test_trajectory_comes_out_as_it_went_in(
     versions: list[int], prompt: int, reward: float, is_scored: bool
 ) -> None:
     sent = a_trajectory(
@@ -54,7 +54,7 @@ def test_a_trajectory_comes_out_as_it_went_in(
     ),
     is_scored=st.booleans(),
 )
-def test_what_the_coordinator_needs_is_read_from_the_bytes_that_it_hands_on(
+def test_coordinator_fields_are_read_from_the_forwarded_bytes(
     versions: list[int], is_scored: bool
 ) -> None:
     sent = a_trajectory(2, 1, versions=versions, is_scored=is_scored)
@@ -116,7 +116,7 @@ def test_parts_are_short_and_lose_nothing() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_are_too_strange(data: bytes) -> None:
+def test_arbitrary_bytes_decode_to_a_result(data: bytes) -> None:
     found = codec.receive_trajectory(data)
 
     assert isinstance(found, Malformed | FailedTrajectory | DeliveredTrajectory)
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_message_are_nobodys() -> None:
     assert found.id.group == -1
 
 
-def test_a_failure_carries_its_reason() -> None:
+def test_failure_carries_its_reason() -> None:
     failed = FailedTrajectory(group=3, member=1, epoch=2, process="p", error="prompt too long")
 
     assert codec.decode_trajectory(codec.encode_trajectory(failed)) == failed
@@ -205,7 +205,7 @@ def _set(name: str, value: object) -> Callable[[pb.Trajectory], None]:
         pytest.param(_set("finish_reason", "tired"), "got 'tired'", id="finish reason"),
     ],
 )
-def test_a_malformed_trajectory_is_said_to_be(
+def test_malformed_trajectory_is_reported(
     spoil: Callable[[pb.Trajectory], None], complaint: str
 ) -> None:
     message = pb.Trajectory.FromString(codec.encode_trajectory(a_trajectory()))
@@ -218,7 +218,7 @@ def test_a_malformed_trajectory_is_said_to_be(
 
 
 @given(st.binary(max_size=200), st.binary(max_size=40), st.text(max_size=10), st.floats())
-def test_no_bytes_raise(tokens: bytes, versions: bytes, text: str, reward: float) -> None:
+def test_decoding_never_raises(tokens: bytes, versions: bytes, text: str, reward: float) -> None:
     message = pb.Trajectory(
         process="p",
         response_tokens=tokens,
@@ -235,7 +235,7 @@ def test_no_bytes_raise(tokens: bytes, versions: bytes, text: str, reward: float
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_every_outcome_has_its_number(outcome: Outcome) -> None:
+def test_outcomes_have_their_numbers(outcome: Outcome) -> None:
     identity = a_trajectory(4, 1).id
 
     assert codec.decode_receipt(codec.encode_receipt(identity, outcome, "why")) == (
@@ -245,7 +245,7 @@ def test_every_outcome_has_its_number(outcome: Outcome) -> None:
     )
 
 
-def test_a_resume_point_survives_the_wire_and_a_checkpoint() -> None:
+def test_resume_point_survives_the_wire_and_a_checkpoint() -> None:
     point = ResumePoint(version=7, next_group=40, open_groups=(31, 38))
 
     assert codec.decode_resume(codec.encode_resume(point)) == point
@@ -253,12 +253,12 @@ def test_a_resume_point_survives_the_wire_and_a_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"version": -1}'])
-def test_something_else_is_no_resume_point(text: str) -> None:
+def test_malformed_text_is_no_resume_point(text: str) -> None:
     with pytest.raises(ValueError, match="ResumePoint"):
         ResumePoint.from_json(text)
 
 
-def test_a_report_keeps_its_metrics() -> None:
+def test_report_keeps_its_metrics() -> None:
     report = StepReport(step_seconds=2.5, wait_seconds=0.5, metrics={"loss": 0.25})
 
     assert codec.decode_report(codec.encode_report(report)) == report

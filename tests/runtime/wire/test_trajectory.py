@@ -17,5 +17,5 @@ T = TOOL_VERSION
         pytest.param([3], 0, id="one token"),
     ],
 )
-def test_the_results_of_tools_are_counted(versions: list[int], number: int) -> None:
+def test_results_of_tools_are_counted(versions: list[int], number: int) -> None:
     assert num_tool_calls(np.asarray(versions, dtype=np.int32)) == number

@@ -40,7 +40,7 @@ def cut_for_all(split: TrainingSplit, *, max_tokens: int = 12) -> list[list[Pass
         ),
     ],
 )
-def test_every_row_is_in_one_pass_with_its_own_tokens(split: TrainingSplit) -> None:
+def test_rows_are_in_one_pass_with_their_own_tokens(split: TrainingSplit) -> None:
     batch, seen = a_batch(), []
     for each in (each for passes in cut_for_all(split) for each in passes):
         for number, row in enumerate(each.rows[: each.num_rows].tolist()):
@@ -55,7 +55,7 @@ def test_every_row_is_in_one_pass_with_its_own_tokens(split: TrainingSplit) -> N
     assert sorted(seen) == list(range(len(batch)))
 
 
-def test_passes_of_a_pipeline_are_of_one_shape_and_enough_to_fill_it() -> None:
+def test_pipeline_passes_have_one_shape_and_fill_it() -> None:
     split = TrainingSplit(shares=(8, 1), stage_layers=(1, 1, 1))
     for passes in cut_for_all(split):
         assert len({each.batch.tokens_BT.shape for each in passes}) == 1
@@ -68,7 +68,7 @@ def test_replicas_that_gather_weights_together_make_as_many_passes() -> None:
     assert len(counts) == 1
 
 
-def test_no_pass_is_larger_than_memory_allows() -> None:
+def test_passes_stay_within_memory() -> None:
     for split in (TrainingSplit(), TrainingSplit(stage_layers=(1, 1))):
         (passes,) = cut_for_all(split, max_tokens=14)
         assert all(each.batch.num_places <= 14 for each in passes)

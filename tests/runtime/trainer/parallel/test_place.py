@@ -23,7 +23,7 @@ def test_ranks_number_all_places_once_tensor_ranks_together() -> None:
     assert [place.rank for place in places] == list(range(SPLIT.num_ranks))
 
 
-def test_a_place_is_what_the_rank_table_says() -> None:
+def test_place_is_what_the_rank_table_says() -> None:
     place = Place.of(RANK, SPLIT)
     assert (place.rank, place.is_first_stage, place.is_last_stage, place.speaks) == (
         6,
@@ -42,7 +42,7 @@ def test_a_place_is_what_the_rank_table_says() -> None:
         (replace(RANK, tensor_rank=-1), r"tensor rank -1 is not among the 2"),
     ],
 )
-def test_a_rank_without_a_place_is_refused(rank: Rank, said: str) -> None:
+def test_rank_without_a_place_is_refused(rank: Rank, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Place.of(rank, SPLIT)
 
@@ -61,9 +61,7 @@ def test_equal_shares_are_dealt_in_turn() -> None:
     count=st.integers(0, 60),
     shares=st.lists(st.floats(0.01, 1.0), min_size=1, max_size=5).map(tuple),
 )
-def test_every_row_goes_to_one_replica_and_no_share_is_off_by_its_number(
-    count: int, shares: tuple[float, ...]
-) -> None:
+def test_rows_go_to_one_replica_in_exact_shares(count: int, shares: tuple[float, ...]) -> None:
     parts = dealt(torch.arange(count), shares)
     assert sorted(torch.cat(parts).tolist()) == list(range(count))
     for part, share in zip(parts, shares, strict=True):

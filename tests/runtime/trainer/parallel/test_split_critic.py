@@ -92,7 +92,7 @@ def found_by(mesh: Mesh | None, files: ModelFiles) -> tuple[dict[str, Any], floa
         for number, name in enumerate(CRITIC_SPLITS)
     ],
 )
-def test_values_and_gradients_of_a_split_critic_are_those_of_one_process(
+def test_split_critic_values_and_gradients_match_one_process(
     crew: Crew, models: dict[str, ModelFiles], name: str, family: str
 ) -> None:
     files = models[family]
@@ -239,7 +239,7 @@ def checkpoint_of(state: dict[str, torch.Tensor], weights: memoryview) -> Checkp
 
 
 @pytest.mark.parametrize("name", APART)
-def test_a_critic_apart_trains_as_one_beside_its_policy(
+def test_critic_apart_trains_as_one_beside_its_policy(
     crew: Crew, tiny_model: ModelFiles, name: str
 ) -> None:
     splits, reference_with = APART[name]

@@ -127,7 +127,7 @@ def found_with_half_products(
 @pytest.mark.parametrize(
     "name", ["tp2 pp2", "dp2 uneven tp2", "dp2 tp2, all sharded, a replica without rows"]
 )
-def test_a_split_model_whose_products_are_in_bfloat16_differs_by_roundings(
+def test_split_model_whose_products_are_in_bfloat16_differs_by_roundings(
     crew: Crew, models: dict[str, ModelFiles], name: str
 ) -> None:
     files = models["qwen3"]
@@ -177,7 +177,7 @@ def trained(
     return losses, after, bytes(policy.to_safetensors())
 
 
-def test_fifty_steps_under_one_split_and_then_another_are_those_of_one_process(
+def test_fifty_steps_under_two_splits_match_one_process(
     crew: Crew, models: dict[str, ModelFiles]
 ) -> None:
     files = models["qwen3"]

@@ -47,7 +47,7 @@ def pod_uids(space: Namespace) -> dict[str, str]:
     }
 
 
-def test_a_job_becomes_pods_on_exactly_the_machines_of_its_plan(space: Namespace) -> None:
+def test_job_becomes_pods_on_exactly_the_machines_of_its_plan(space: Namespace) -> None:
     start(space)
 
     plan = space.get("hetrlplan", space.job()["status"]["plan"]["name"])
@@ -73,7 +73,7 @@ def test_deleting_a_job_leaves_no_object(space: Namespace) -> None:
     eventually(lambda: space.names(kinds) == [], what="nothing of the job is left")
 
 
-def test_a_coordinators_report_reaches_the_status(
+def test_coordinators_report_reaches_the_status(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     start(space)
@@ -101,7 +101,7 @@ def test_a_coordinators_report_reaches_the_status(
         pytest.param(COORDINATOR, "https://kubernetes.default.svc", 401, id="another-audience"),
     ],
 )
-def test_nobody_else_may_report(
+def test_report_from_another_sender_is_refused(
     space: Namespace, operator: OperatorProcess, pod: str, audience: str, status: int
 ) -> None:
     start(space)
@@ -113,7 +113,7 @@ def test_nobody_else_may_report(
     assert operator.post_progress(space.name, "sums", "nonsense", {"step": 1}) == 401
 
 
-def test_a_finished_job_keeps_its_status_and_no_pod(
+def test_finished_job_keeps_its_status_and_no_pod(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     start(space)
@@ -135,7 +135,7 @@ def test_a_finished_job_keeps_its_status_and_no_pod(
     assert [each["message"] for each in events] == ["10 steps are done"]
 
 
-def test_a_process_that_gives_up_fails_the_job_in_its_words(space: Namespace) -> None:
+def test_process_that_gives_up_fails_the_job_with_reason(space: Namespace) -> None:
     start(space)
     trainer = next(each for each in pod_uids(space) if "trainer" in each)
 
@@ -146,7 +146,7 @@ def test_a_process_that_gives_up_fails_the_job_in_its_words(space: Namespace) ->
     eventually(lambda: not space.get("pods")["items"], what="the pods are gone")
 
 
-def test_a_job_that_fits_nowhere_says_every_reason_and_makes_no_pods(space: Namespace) -> None:
+def test_job_that_fits_nowhere_says_why_and_makes_no_pods(space: Namespace) -> None:
     space.apply(a_job(resources={"pools": [{"name": "big", "gpuProduct": "H100-80GB"}]}))
 
     planned = space.wait_for_reason("Planned", "Infeasible")
@@ -156,7 +156,7 @@ def test_a_job_that_fits_nowhere_says_every_reason_and_makes_no_pods(space: Name
     assert space.names("statefulsets,pods") == []
 
 
-def test_a_job_hears_of_a_cordoned_node_and_is_planned_when_it_is_back(space: Namespace) -> None:
+def test_job_is_planned_when_a_cordoned_node_is_back(space: Namespace) -> None:
     node = "fake-l4-0"
     space.cluster.kubectl("cordon", node)
     try:
@@ -169,7 +169,7 @@ def test_a_job_hears_of_a_cordoned_node_and_is_planned_when_it_is_back(space: Na
     space.wait_for_phase("Running")
 
 
-def test_a_job_without_dimensions_is_not_accepted(space: Namespace) -> None:
+def test_job_without_dimensions_is_not_accepted(space: Namespace) -> None:
     space.apply(a_job(model={"source": {"hub": "Qwen/Qwen3-0.6B"}}))
 
     accepted = space.wait_for_reason("Accepted", "InvalidSpec")
@@ -177,7 +177,7 @@ def test_a_job_without_dimensions_is_not_accepted(space: Namespace) -> None:
     assert "spec.model.architecture is required" in accepted["message"]
 
 
-def test_a_plan_only_job_shows_its_plan_and_creates_nothing(space: Namespace) -> None:
+def test_plan_only_job_shows_its_plan_and_creates_nothing(space: Namespace) -> None:
     space.apply(a_job(planning={"mode": "PlanOnly"}))
 
     space.wait_for_phase("Planned")
@@ -201,7 +201,7 @@ def test_suspending_frees_the_gpus_and_resuming_brings_the_pods_back(
     space.wait_for_phase("Running")
 
 
-def test_a_killed_rollout_is_replaced_and_nothing_else(space: Namespace) -> None:
+def test_killed_rollout_is_replaced_and_nothing_else(space: Namespace) -> None:
     start(space)
     before = pod_uids(space)
     killed = next(each for each in before if "rollout" in each)
@@ -216,7 +216,7 @@ def test_a_killed_rollout_is_replaced_and_nothing_else(space: Namespace) -> None
     assert {name for name in before if before[name] != after[name]} == {killed}
 
 
-def test_a_missing_volume_fails_the_job_within_its_start_up_deadline(space: Namespace) -> None:
+def test_missing_volume_fails_the_job_within_its_start_up_deadline(space: Namespace) -> None:
     space.apply(
         a_job(
             model={**a_job()["spec"]["model"], "source": {"claim": {"name": "weights"}}},
@@ -230,7 +230,7 @@ def test_a_missing_volume_fails_the_job_within_its_start_up_deadline(space: Name
     eventually(lambda: not space.get("pods")["items"], what="the pods are gone")
 
 
-def test_a_second_job_waits_for_the_gpus_of_the_first(space: Namespace) -> None:
+def test_second_job_waits_for_the_gpus_of_the_first(space: Namespace) -> None:
     # Both want nearly every L4 of the fleet.
     pool = {"pools": [{"name": "l4", "gpuProduct": "L4"}]}
     whole = {"resources": pool, "rollout": {"minReplicas": 5}}
@@ -244,7 +244,7 @@ def test_a_second_job_waits_for_the_gpus_of_the_first(space: Namespace) -> None:
     space.wait_for_phase("Running", "second")
 
 
-def test_a_child_that_is_deleted_comes_back(space: Namespace) -> None:
+def test_child_that_is_deleted_comes_back(space: Namespace) -> None:
     start(space)
 
     space.cluster.kubectl("delete", "-n", space.name, "configmap", COORDINATOR.removesuffix("-0"))
@@ -254,7 +254,7 @@ def test_a_child_that_is_deleted_comes_back(space: Namespace) -> None:
     )
 
 
-def test_a_settled_job_is_left_alone_also_by_a_restarted_operator(
+def test_settled_job_is_left_alone_also_by_a_restarted_operator(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     start(space)
@@ -267,7 +267,7 @@ def test_a_settled_job_is_left_alone_also_by_a_restarted_operator(
     assert space.versions() == settled
 
 
-def test_an_operator_that_dies_half_way_goes_on_where_it_was(
+def test_operator_that_dies_half_way_resumes_where_it_was(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     space.apply(a_job())

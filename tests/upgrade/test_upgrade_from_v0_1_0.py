@@ -52,7 +52,7 @@ def install(cluster: Cluster, chart: Path) -> None:
         cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind}.hetrl.dev")
 
 
-def test_a_running_job_keeps_its_pods_over_an_upgrade_and_back(
+def test_running_job_keeps_its_pods_over_an_upgrade_and_back(
     cluster: Cluster, old_code: str, tmp_path: Path
 ) -> None:
     install(cluster, OLD_CHART)

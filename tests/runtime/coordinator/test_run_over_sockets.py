@@ -95,7 +95,7 @@ def train(launch: Launch, *, resume: ResumePoint, until: int) -> list[list[str]]
     return steps
 
 
-async def test_a_run_goes_from_registration_to_its_last_step(tmp_path: Path) -> None:
+async def test_run_goes_from_registration_to_its_last_step(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=5)
 
     async with (
@@ -125,7 +125,7 @@ async def test_a_run_goes_from_registration_to_its_last_step(tmp_path: Path) -> 
     assert json.loads((state / "progress.json").read_text())["step"] == "5"
 
 
-async def test_worker_that_waits_with_older_weights_must_ask_with_the_newer(tmp_path: Path) -> None:
+async def test_worker_with_older_weights_must_ask_with_the_newer(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=5, max_staleness=1, global_batch_size=4)
 
     async with a_coordinator(launch):
@@ -155,7 +155,7 @@ async def everything(client: WorkerClient) -> AsyncIterator[PromptLease]:
             yield lease
 
 
-async def test_a_process_of_another_job_is_refused(tmp_path: Path) -> None:
+async def test_process_of_another_job_is_refused(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     stranger = replace(launch, job=JobIdentity(namespace="default", name="sums", uid="other"))
 
@@ -201,7 +201,7 @@ def four_steps(
     return [str(identity) for identity in consumed]
 
 
-async def test_a_restarted_coordinator_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_restarted_coordinator_resumes_where_it_was(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=4)
     pause = Pause()
 
@@ -220,7 +220,7 @@ async def test_a_restarted_coordinator_goes_on_where_it_was(tmp_path: Path) -> N
     assert len(set(consumed)) == len(consumed) == 16
 
 
-async def test_a_restarted_trainer_takes_the_run_back_to_its_checkpoint(tmp_path: Path) -> None:
+async def test_restarted_trainer_takes_the_run_back_to_its_checkpoint(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=4)
 
     async with a_coordinator(launch) as coordinator:
@@ -238,7 +238,7 @@ async def test_a_restarted_trainer_takes_the_run_back_to_its_checkpoint(tmp_path
     assert {each for step in first for each in step} <= set(consumed)
 
 
-async def test_a_trainer_that_is_further_than_a_damaged_journal_is_followed(tmp_path: Path) -> None:
+async def test_trainer_that_is_further_than_a_damaged_journal_is_followed(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=4)
     pause = Pause()
 
@@ -259,7 +259,7 @@ async def test_a_trainer_that_is_further_than_a_damaged_journal_is_followed(tmp_
     assert len(set(consumed)) == len(consumed) == 16
 
 
-async def test_who_has_not_heard_of_the_end_hears_it_from_a_restarted_coordinator(
+async def test_restarted_coordinator_tells_late_workers_of_the_end(
     tmp_path: Path,
 ) -> None:
     launch = a_launch(tmp_path, steps=1)
@@ -278,7 +278,7 @@ async def test_who_has_not_heard_of_the_end_hears_it_from_a_restarted_coordinato
         assert await coordinator == DONE
 
 
-async def test_a_prompt_that_no_engine_can_take_ends_the_run_with_its_error(tmp_path: Path) -> None:
+async def test_prompt_that_no_engine_can_take_ends_the_run(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
 
     async def fail_everything() -> None:
@@ -313,7 +313,7 @@ async def test_a_prompt_that_no_engine_can_take_ends_the_run_with_its_error(tmp_
     assert ending.reason == "RolloutFailed"
 
 
-async def test_nobody_coming_ends_the_run_and_names_who_is_missing(tmp_path: Path) -> None:
+async def test_run_without_workers_ends_and_names_the_missing(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, startup_deadline_seconds=0.5)
 
     async with a_coordinator(launch) as coordinator:
@@ -325,7 +325,7 @@ async def test_nobody_coming_ends_the_run_and_names_who_is_missing(tmp_path: Pat
     )
 
 
-async def test_a_malformed_line_ends_the_run_with_its_place(tmp_path: Path) -> None:
+async def test_malformed_line_ends_the_run_with_its_place(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     prompts = Path(launch.data.prompts)
     prompts.write_text(prompts.read_text() + '{"question": "What is 1?"}\n')
@@ -336,7 +336,7 @@ async def test_a_malformed_line_ends_the_run_with_its_place(tmp_path: Path) -> N
     assert ending == Ending(reason="DataInvalid", message=f"{prompts}:17: has no 'answer'")
 
 
-async def test_a_trainer_may_end_the_run_with_a_reason(tmp_path: Path) -> None:
+async def test_trainer_may_end_the_run_with_a_reason(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     no_signal = Ending(reason="NoLearningSignal", message="all rewards of every group were 0")
 
