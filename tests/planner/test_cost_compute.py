@@ -126,12 +126,12 @@ def test_parameters_are_held_once_but_for_tied_ends() -> None:
         assert held == pytest.approx(expected, rel=1e-5)
 
 
-def test_as_many_stages_as_layers_hold_one_each() -> None:
+def test_stages_as_many_as_layers_hold_one_layer() -> None:
     assert split_layers(TINY, 4) == (1, 1, 1, 1)
 
 
 @pytest.mark.parametrize("num_stages", [0, 5])
-def test_no_stage_and_more_stages_than_layers_are_refused(num_stages: int) -> None:
+def test_number_of_stages_is_between_one_and_the_layers(num_stages: int) -> None:
     with pytest.raises(ValueError, match=rf"num_stages must be in 1\.\.4, got {num_stages}"):
         split_layers(TINY, num_stages)
 

@@ -32,7 +32,7 @@ def test_trajectory_is_handed_on_as_bf16_hidden_states() -> None:
     assert hidden_bytes(WORK) == HIDDEN_BYTES
 
 
-def test_one_gpu_scores_at_the_pace_of_its_forward_pass() -> None:
+def test_single_gpu_scores_at_the_rate_of_its_forward_pass() -> None:
     (stage,) = stages(36)
     assert inference_pace(WORK, [stage]) == Pace(
         slot_seconds=forward_seconds(stage), fixed_seconds=0.0
@@ -60,7 +60,7 @@ def test_stage_before_the_last_sends_its_hidden_states_on() -> None:
     ("sequences", "seconds"),
     [(0, 0.0), (1, 2.0 + 3.0 + 1.0), (4, 3 * 3.0 + 2.0 + 3.0 + 1.0)],
 )
-def test_pipeline_takes_a_turn_of_its_slowest_stage_for_each_further_sequence(
+def test_pipeline_adds_its_slowest_stage_for_each_further_sequence(
     sequences: int, seconds: float
 ) -> None:
     assert pace_of([2.0, 3.0, 1.0]).seconds(sequences) == pytest.approx(seconds)

@@ -174,7 +174,7 @@ def test_synchronous_batch_is_all_that_runs() -> None:
         pytest.param(4, 3, 0.85 * 2 * 9 - 4 - 3, id="scores to wait for"),
     ],
 )
-def test_useful_time_is_what_lag_and_scoring_leave_of_the_bound(
+def test_useful_time_is_the_bound_without_lag_and_scoring(
     transfer_seconds: float, scoring_seconds: float, left: float
 ) -> None:
     work = a_workload(max_staleness=2)
@@ -195,7 +195,7 @@ def test_useful_time_is_what_lag_and_scoring_leave_of_the_bound(
         pytest.param(0, 1.0, 0.0, id="never less than none"),
     ],
 )
-def test_trajectories_in_flight_are_what_other_batches_leave_of_the_bound(
+def test_trajectories_in_flight_are_the_bound_without_other_batches(
     max_staleness: int, share: float, batches: float
 ) -> None:
     work = a_workload(max_staleness=max_staleness, batch_size=64)

@@ -32,7 +32,7 @@ def test_grid_goes_from_one_to_the_largest_concurrency(most: int) -> None:
     assert all(above <= 1.25 * below + 1 for below, above in pairwise(grid))
 
 
-def test_rate_is_exact_on_the_grid_and_close_between_its_points() -> None:
+def test_rate_is_exact_on_grid_points_and_close_between() -> None:
     replica = serving()
     for at in replica.concurrency_grid:
         assert replica.rate_near(at) == pytest.approx(replica.samples_per_second(at))
@@ -40,14 +40,14 @@ def test_rate_is_exact_on_the_grid_and_close_between_its_points() -> None:
         assert replica.rate_near(at) == pytest.approx(replica.samples_per_second(at), rel=0.01)
 
 
-def test_rate_outside_the_grid_follows_from_the_time_of_its_end() -> None:
+def test_rate_outside_the_grid_follows_from_its_end() -> None:
     replica = serving()
     times = replica.grid_seconds
     assert replica.rate_near(0.5) == pytest.approx(0.5 / times[0])
     assert replica.rate_near(200) == pytest.approx(200 / times[-1])
 
 
-def test_concurrency_within_a_time_is_that_of_the_grid_and_linear_between() -> None:
+def test_concurrency_within_a_time_is_linear_between_grid_points() -> None:
     replica = serving()
     grid, times = replica.concurrency_grid, replica.grid_seconds
     for at, seconds in zip(grid, times, strict=True):
@@ -57,7 +57,7 @@ def test_concurrency_within_a_time_is_that_of_the_grid_and_linear_between() -> N
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.99, 0.0), (1.0, 1.0)])
-def test_nothing_is_done_before_one_trajectory_can_be(share: float, expected: float) -> None:
+def test_concurrency_is_zero_before_one_trajectory_can_end(share: float, expected: float) -> None:
     replica = serving()
     seconds = share * replica.grid_seconds[0]
     assert replica.concurrency_within(seconds) == expected

@@ -46,7 +46,7 @@ def test_shards_form_one_list_of_prompts_in_name_order(tmp_path: Path) -> None:
         assert prompts[12] == Prompt(question="What is 12 + 1?", answer=r"\boxed{13}", line=3)
 
 
-def test_other_columns_are_read_where_a_reward_takes_them(tmp_path: Path) -> None:
+def test_columns_are_read_where_a_reward_takes_them(tmp_path: Path) -> None:
     path = a_shard(tmp_path / "math.parquet", range(10))
     fields = Fields(question="problem", answer="answer", keeps_others=True)
 

@@ -44,7 +44,7 @@ def test_users_code_is_called_by_the_named_function(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_response_that_is_not_judged_says_why_and_on_which_line() -> None:
+def test_unjudged_response_names_its_reason_and_line() -> None:
     result = ask(lines=[RIGHT, {"response": "3", "answer": "#### "}])
 
     assert result.exit_code == 0

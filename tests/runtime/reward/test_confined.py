@@ -147,7 +147,7 @@ async def test_confined_function_sees_no_environment(
         ("nan", UnjudgedReason.NOT_FINITE, "the reward function returned nan"),
     ],
 )
-async def test_response_is_unjudged_with_its_reason_and_the_next_is_judged(
+async def test_unjudged_response_has_a_reason_and_harms_no_other(
     reward: PythonReward,
     action: str,
     reason: UnjudgedReason,

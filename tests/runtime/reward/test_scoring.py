@@ -23,7 +23,7 @@ HARD, EASY = (Response(text=text, reference="") for text in ("a" * 64 + "!", "aa
 
 
 @pytest.mark.slow
-async def test_response_that_takes_for_ever_is_unjudged_and_the_next_is_judged(
+async def test_endless_response_is_unjudged_and_harms_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with VerifierPool(BACKTRACKS, max_processes=1) as pool:

@@ -32,7 +32,7 @@ from hetrl_runtime.reward.verdict import Unjudged, UnjudgedReason, read_reward
         (-FLOAT32_MAX, -FLOAT32_MAX),
     ],
 )
-def test_every_type_of_number_is_a_reward(returned: object, reward: float) -> None:
+def test_number_of_any_type_is_a_reward(returned: object, reward: float) -> None:
     verdict = read_reward(returned)
 
     assert verdict == reward
@@ -63,7 +63,7 @@ def test_every_type_of_number_is_a_reward(returned: object, reward: float) -> No
         ({"score": math.nan}, UnjudgedReason.NOT_FINITE, "returned nan"),
     ],
 )
-def test_what_is_no_reward_is_unjudged_with_its_remedy(
+def test_value_that_is_no_reward_is_unjudged_with_a_remedy(
     returned: Any, reason: UnjudgedReason, detail: str
 ) -> None:
     verdict = read_reward(returned)

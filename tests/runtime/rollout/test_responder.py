@@ -84,7 +84,7 @@ async def test_scorer_gets_all_that_is_known_of_the_response(tmp_path: Path) -> 
     ]
 
 
-async def test_unjudged_response_fails_with_the_rewards_own_error_and_is_counted(
+async def test_unjudged_response_fails_with_the_rewards_error_and_counts(
     tmp_path: Path,
 ) -> None:
     registry = CollectorRegistry()
