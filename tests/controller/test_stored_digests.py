@@ -68,12 +68,36 @@ EVERY_PLANNING_FIELD = {
 }
 
 
+def with_python_reward(**limits: float) -> dict[str, object]:
+    """Fields of a spec whose reward is a function, as 0.2.0 stores it."""
+    source = {"claim": {"name": "code", "path": "reward.py"}}
+    prompts = {"claim": {"name": "data", "path": "train.jsonl"}}
+    return {
+        "data": {"prompts": prompts, "reward": "python", "python": {"source": source, **limits}}
+    }
+
+
 @pytest.mark.parametrize(
     ("spec", "key"),
     [
         pytest.param({}, "213d38122e9250e7bb8d03dcbc4153b6", id="defaults"),
         pytest.param(
             EVERY_PLANNING_FIELD, "e0fe6772d9fa7b2b2256f45751aea590", id="every-planning-field"
+        ),
+        pytest.param(
+            with_python_reward(timeoutSeconds=2.0),
+            "d34f8448ebe4966c8cb6c9d7ba2742de",
+            id="time-limit-by-a-former-default",
+        ),
+        pytest.param(
+            with_python_reward(timeoutSeconds=60),
+            "df126a0465bd03dc9a2e283a2f60b3e6",
+            id="time-limit-of-the-present-default",
+        ),
+        pytest.param(
+            with_python_reward(timeoutSeconds=5, cpuSeconds=3),
+            "7264aa28a7e03c39bd5eadccdce17acb",
+            id="time-limits-of-a-user",
         ),
     ],
 )

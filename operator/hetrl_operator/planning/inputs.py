@@ -37,6 +37,11 @@ _NOT_PLANNED_FOR = dict.fromkeys(("mode", "plan_ref", "history_limit", "replan")
 """Fields of ``spec.planning`` that do not influence a plan."""
 
 
+_TIMEOUT_OF_0_2_0 = 2.0
+"""The default of ``spec.data.python.timeoutSeconds`` then. The API server stored it with each job,
+so the digest leaves out this value instead of the present default."""
+
+
 def planning_key(parsed: ParsedSpec) -> str:
     """Digest the fields that influence a plan; ``spec.suspend`` is not among them."""
     written = parsed.written
@@ -52,6 +57,10 @@ def planning_key(parsed: ParsedSpec) -> str:
         name: each.model_dump(mode="json", exclude_defaults=True, warnings=False)
         for name, each in fields.items()
     }
+    if python := written.data.python:
+        values["data"]["python"].pop("timeout_seconds", None)
+        if python.timeout_seconds != _TIMEOUT_OF_0_2_0:
+            values["data"]["python"]["timeout_seconds"] = python.timeout_seconds
     values["runtime"] = {"engine": written.runtime.engine}
     values["training"] = {"steps": written.training.steps}
     text = json.dumps(values, sort_keys=True)
