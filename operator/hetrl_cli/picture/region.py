@@ -46,11 +46,7 @@ def draw_region(
     plan: Plan,
 ) -> Box:
     """Draw a region with its upper edge at 0; ``flows`` are those that stay inside."""
-    here = [(number, card) for number, card in enumerate(cards) if card.region == name]
-    used = sorted((pair for pair in here if pair[1].tasks), key=_along_pipelines)
-    apart = _rollouts_apart(used, hops)
-    rollouts = [pair for pair in used if pair[0] in apart]
-    others = [pair for pair in used if pair[0] not in apart]
+    rollouts, others = _columns(name, cards, hops)
     between = [flow for flow in flows if rollouts and others and not flow.stays]
     inside = [flow for flow in flows if flow not in between]
     right, bottom = x + PADDING, HEADER
@@ -63,13 +59,24 @@ def draw_region(
         box = _draw_column(canvas, right, plan, others, hops, notes=inside, tracks_on="right")
         right, bottom = box.right, max(bottom, box.bottom)
     width = max(right + PADDING, _draw_name(canvas, x, name, link)) - x
-    unused = [card for _, card in here if not card.tasks]
+    unused = [card for card in cards if card.region == name and not card.tasks]
     if unused:
         top = Box(x + PADDING, bottom + REST_GAP, width - 2 * PADDING, CHIP_HEIGHT)
         bottom = _draw_unused(canvas, unused, top)
     region = Box(x, 0, width, bottom + PADDING)
     canvas.panel(region, Layer.REGION)
     return region
+
+
+def _columns(
+    region: str, cards: Sequence[Card], hops: Sequence[Hop]
+) -> tuple[list[NumberedCard], list[NumberedCard]]:
+    """Return the used cards of a region: those drawn at the left, and those at the right."""
+    here = ((number, card) for number, card in enumerate(cards) if card.region == region)
+    used = sorted((pair for pair in here if pair[1].tasks), key=_along_pipelines)
+    apart = _rollouts_apart(used, hops)
+    left = [pair for pair in used if pair[0] in apart]
+    return left, [pair for pair in used if pair[0] not in apart]
 
 
 def _along_pipelines(pair: NumberedCard) -> tuple[tuple[int, int, int], int]:

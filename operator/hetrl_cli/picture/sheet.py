@@ -246,16 +246,8 @@ def _draw_legend(
     width: float,
 ) -> float:
     """Draw the meaning of the colours, letters and lines on the sheet; return the y below it."""
-    tasks = {task for card in cards for task in card.tasks}
-    has_idle = any(card.tasks and not all(cell.tasks for cell in card.cells) for card in cards)
-    items: list[tuple[Look | FlowKind | None, float, str]] = [
-        *((look, SWATCH + 6, look.words) for task, look in LOOKS.items() if task in tasks),
-        *([(IDLE, SWATCH + 6, IDLE.words)] if has_idle else []),
-        *((kind, ARROW + 6, words) for kind, words in FLOW_WORDS.items() if kind in colours),
-        *((None, 0.0, note) for note in _notes(cards)),
-    ]
     x, y = 0.0, y + LEGEND_LINE / 2
-    for sign, room, words in items:
+    for sign, room, words in _legend_items(cards, colours):
         item_width = room + text_width(words, SMALL)
         if x and x + item_width > width:
             x, y = 0.0, y + LEGEND_LINE
@@ -268,6 +260,20 @@ def _draw_legend(
         canvas.text(x + room, y, words, colour=QUIET)
         x += item_width + ITEM_GAP
     return y + LEGEND_LINE / 2
+
+
+def _legend_items(
+    cards: Sequence[Card], colours: Mapping[FlowKind, str]
+) -> list[tuple[Look | FlowKind | None, float, str]]:
+    """Return each entry's sign, if it has one, with the width of the sign and the entry's text."""
+    tasks = {task for card in cards for task in card.tasks}
+    has_idle = any(card.tasks and not all(cell.tasks for cell in card.cells) for card in cards)
+    return [
+        *((look, SWATCH + 6, look.words) for task, look in LOOKS.items() if task in tasks),
+        *([(IDLE, SWATCH + 6, IDLE.words)] if has_idle else []),
+        *((kind, ARROW + 6, words) for kind, words in FLOW_WORDS.items() if kind in colours),
+        *((None, 0.0, note) for note in _notes(cards)),
+    ]
 
 
 def _notes(cards: Sequence[Card]) -> list[str]:
