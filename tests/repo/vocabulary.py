@@ -62,6 +62,10 @@ PROSE = {
 }
 """Phrases in docstrings, comments and messages."""
 
+_ANY_NAME = re.compile("|".join(NAMES))
+_ANY_PHRASE = re.compile("|".join(PROSE), re.IGNORECASE)
+"""Any of the words, wherever it stands: most names and lines have none."""
+
 _TEXT = {
     tokenize.STRING,
     tokenize.COMMENT,
@@ -92,9 +96,10 @@ def uses(folder: Path) -> Iterator[Use]:
         if "_pb2" in path.name:
             continue
         source = path.read_text()
-        yield from _in_names(path, ast.parse(source))
+        tree = ast.parse(source)
+        yield from _in_names(path, tree)
         yield from _in_prose(path, source)
-        yield from _openings(path, ast.parse(source))
+        yield from _openings(path, tree)
 
 
 def uses_on_page(path: Path) -> Iterator[Use]:
@@ -106,6 +111,8 @@ def uses_on_page(path: Path) -> Iterator[Use]:
 def _in_names(path: Path, tree: ast.Module) -> Iterator[Use]:
     for line, name in {*_names(tree), (1, path.stem)}:
         words = _snake(name)
+        if not _ANY_NAME.search(words):
+            continue
         for pattern, instead in NAMES.items():
             if re.search(rf"(^|_)({pattern})(_|$)", words):
                 yield Use(_relative(path), line, name, instead)
@@ -138,6 +145,8 @@ def _in_prose(path: Path, source: str) -> Iterator[Use]:
 
 
 def _in_text(path: Path, line: int, text: str) -> Iterator[Use]:
+    if not _ANY_PHRASE.search(text):
+        return
     for pattern, instead in PROSE.items():
         for found in re.finditer(rf"(?<![\w-])({pattern})(?![\w-])", text, re.IGNORECASE):
             yield Use(_relative(path), line, found[0], instead)
