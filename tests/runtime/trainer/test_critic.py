@@ -125,7 +125,7 @@ def test_kl_term_in_the_reward_is_charged_token_by_token(tiny_model):
         learner.train(batch, version=10)
     with torch.no_grad():
         now = scores_of(policy_of(learner), batch).log_probs_BR
-        first = learner._reference.scores(batch).log_probs_BR
+        first = scores_of(learner._reference, batch).log_probs_BR
     kl = (now - first).masked_fill(~batch.mask_BR, 0.0)
     rows = torch.arange(len(batch))
 
