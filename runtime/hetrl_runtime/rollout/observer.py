@@ -5,6 +5,7 @@ import time
 
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.process.activity import Activity
+from hetrl_runtime.reward.verdict import UnjudgedReason
 from hetrl_runtime.transport.weights.weights import Snapshot
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import ProcessStatus
@@ -20,6 +21,9 @@ class RolloutObserver:
         self._activity = Activity(time.monotonic())
         self._sync_began_at = 0.0
         self._weight_sync_seconds = 0.0
+        for reason in UnjudgedReason:
+            # A rate over a series that begins with its first event would miss that event.
+            metrics.unjudged.labels(reason=reason)
 
     def generates(self, *, is_busy: bool) -> None:
         """Note whether the worker generates anything from now on."""
