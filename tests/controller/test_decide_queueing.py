@@ -7,12 +7,14 @@ import pytest
 
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
+from hetrl_operator.decide.kueue.queueing import exceeds
 from hetrl_operator.model.actions import Action, ReserveGpus, StartPlanning, SubmitWorkload
 from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.kueue.admission import WorkloadSeen
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, reason_of
-from tests.controller.queueing import Queue, a_queued_job
-from tests.controller.values import a_job, a_plan, a_report
+from tests.controller.queueing import SERVED, Queue, a_queued_job
+from tests.controller.values import a_job, a_plan, a_report, an_observation, parsed_of
 
 QUOTA = ConditionType.QUOTA_RESERVED
 
@@ -370,3 +372,15 @@ def test_job_of_another_controller_is_left_alone() -> None:
 def _named(cluster: ClusterModel) -> Any:
     """Keep the label that ``change`` does not know of."""
     return replace(cluster.job, queue="team")
+
+
+def test_plan_of_a_job_that_left_its_queue_exceeds_nothing() -> None:
+    small = WorkloadSeen(
+        name="math", uid="w", owner_uid="uid-1", resource_version="1", queue="team", counts={}
+    )
+    queueing = replace(SERVED, workload=small)
+    queued = an_observation(a_queued_job(), queueing=queueing)
+    left = an_observation(a_job(), queueing=queueing)
+
+    assert "trainer" in exceeds(queued, parsed_of(queued.job), a_plan())
+    assert exceeds(left, parsed_of(left.job), a_plan()) == ""

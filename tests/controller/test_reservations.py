@@ -34,6 +34,39 @@ def test_released_plan_makes_room() -> None:
     assert not reservations.release("first")
 
 
+def test_claim_keeps_gpus_from_others_until_it_is_dropped() -> None:
+    reservations = Reservations()
+    assert reservations.claim("first", a_plan(trainers=8), CAPACITY) == ""
+    assert reservations.claim("second", a_plan(trainers=1), CAPACITY)
+    assert reservations.reserve("second", a_plan(trainers=1), CAPACITY)
+
+    reservations.drop_claim("first")
+
+    assert not reservations.holds("first")
+    assert reservations.reserve("second", a_plan(trainers=1), CAPACITY) == ""
+
+
+def test_claim_that_was_reserved_stays() -> None:
+    reservations = Reservations()
+    reservations.claim("job", a_plan(), CAPACITY)
+    reservations.reserve("job", a_plan(), CAPACITY)
+
+    reservations.drop_claim("job")
+
+    assert reservations.holds_just("job", a_plan())
+
+
+def test_claim_replaces_a_claim_and_no_reservation() -> None:
+    reservations = Reservations()
+    reservations.claim("job", a_plan(trainers=1), CAPACITY)
+    reservations.claim("job", a_plan(trainers=2), CAPACITY)
+    assert reservations.holds_just("job", a_plan(trainers=2))
+
+    reservations.reserve("job", a_plan(trainers=2), CAPACITY)
+    reservations.claim("job", a_plan(trainers=3), CAPACITY)
+    assert reservations.holds_just("job", a_plan(trainers=2))
+
+
 def test_plan_on_a_machine_that_is_gone_is_refused() -> None:
     assert "a100-9 has 0 free GPUs" in Reservations().conflict(
         "job", a_plan(machine="a100-9"), CAPACITY

@@ -213,3 +213,7 @@ def test_tensor_ranks_share_weights_and_cache() -> None:
 
 def test_overhead_is_a_tenth_of_the_device() -> None:
     assert memory.overhead_bytes(a_kind("A100-40GB")) == 4 * GIB
+
+
+def test_state_of_trained_parameters_adds_weights_gradients_and_moments() -> None:
+    assert memory.training_state_bytes(10) == 10 * (2 + 4 + 12)
