@@ -117,3 +117,17 @@ def test_fleet_is_counted_by_kind_on_request() -> None:
 
     assert registry.get_sample_value("hetrl_fleet_gpus", {"pool": "L4"}) == 6
     assert registry.get_sample_value("hetrl_fleet_gpus", {"pool": "Mystery-9000"}) == 8
+
+
+@pytest.mark.parametrize(
+    ("series", "labels"),
+    [
+        ("hetrl_planner_solve_duration_seconds_count", {"outcome": "PlannerTrouble"}),
+        ("hetrl_replans_total", {"reason": "NodeLost", "outcome": "NoPlan"}),
+        ("hetrl_replans_total", {"reason": "NodeLeaving", "outcome": "NoPlan"}),
+    ],
+)
+def test_series_that_alerts_watch_begin_at_zero(series: str, labels: dict[str, str]) -> None:
+    registry = CollectorRegistry()
+    Metrics(registry)
+    assert registry.get_sample_value(series, labels) == 0.0

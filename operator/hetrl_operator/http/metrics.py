@@ -112,7 +112,7 @@ class Metrics:
 
     def _start_at_zero(self) -> None:
         """Create series before their first event, which a rate would not see otherwise."""
-        for outcome in ("Plan", "Infeasible"):
+        for outcome in ("Plan", "Alternatives", "Infeasible", "Occupied", "PlannerTrouble"):
             self._solves.labels(outcome=outcome)
         for reason, outcome in product(words(ReplanReason), words(ReplanOutcome)):
             self._replans.labels(reason=reason, outcome=outcome)
