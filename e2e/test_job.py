@@ -176,6 +176,16 @@ def asked(query: str, dashboard: str, tenant: str) -> str:
     return query
 
 
+def queries_of_panels(namespace: str) -> dict[tuple[str, str, str], str]:
+    """The queries of all dashboards for one namespace, by dashboard, panel and expression."""
+    return {
+        (path.stem, panel["title"], target["expr"]): asked(target["expr"], path.stem, namespace)
+        for path in sorted((CHART / "dashboards").glob("*.json"))
+        for panel in json.loads(path.read_text())["panels"]
+        for target in panel.get("targets", ())
+    }
+
+
 def test_panels_of_every_dashboard_have_data(tenant: Tenant, tmp_path: Path) -> None:
     open_to_pods(tmp_path, writable=True)
     (tmp_path / "checkpoints").mkdir(mode=0o777)
@@ -203,15 +213,8 @@ def test_panels_of_every_dashboard_have_data(tenant: Tenant, tmp_path: Path) -> 
     objects = [each for each in yaml.safe_load_all(rendered) if each]
     monitors = [each for each in objects if each["kind"] == "PodMonitor"]
     assert len(monitors) == 2
-    queries = {
-        (path.stem, panel["title"], target["expr"]): asked(target["expr"], path.stem, tenant.name)
-        for path in sorted((CHART / "dashboards").glob("*.json"))
-        for panel in json.loads(path.read_text())["panels"]
-        for target in panel.get("targets", ())
-    }
-
     storage = {"checkpoints": {"persistentVolumeClaim": "checkpoints"}}
-    silent = dict(queries)
+    silent = queries_of_panels(tenant.name)
 
     with prometheus(tenant.cluster, monitors, tmp_path) as scraping:
 

@@ -84,7 +84,7 @@ def test_reservation_without_pods_is_released_before_a_search(
     assert any(isinstance(each, ReleaseGpus) for each in actions) is is_released
 
 
-def test_next_write_of_progress_is_known_only_with_a_new_report() -> None:
+def test_next_write_of_progress_needs_a_new_report() -> None:
     assert next_write_seconds(an_observation(), NOW) is None
 
     seen = an_observation(progress=a_report())

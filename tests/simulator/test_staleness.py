@@ -92,6 +92,23 @@ def test_seed_fixes_the_run() -> None:
 
 
 @st.composite
+def failures(draw: st.DrawFn) -> Failures:
+    loss = ReplicaLoss(
+        group="rollouts",
+        replica=0,
+        at_seconds=draw(st.floats(0, 9)),
+        returns_after_seconds=draw(st.sampled_from([None, 0.0, 1.0])),
+    )
+    return Failures(
+        replicas=(loss,),
+        trainer_at_seconds=draw(st.sampled_from([(), (4.0,), (1.0, 6.0)])),
+        trainer_restart_seconds=draw(st.floats(0, 3)),
+        replica_mean_seconds=draw(st.sampled_from([None, 10.0])),
+        replica_return_seconds=0.5,
+    )
+
+
+@st.composite
 def pipelines(draw: st.DrawFn) -> Pipeline:
     group = draw(st.sampled_from([1, 2, 4]))
     lengths: Lengths = Empirical(
@@ -146,20 +163,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
         renews_leases=draw(st.booleans()),
         lease_seconds=draw(st.floats(0.5, 20)),
         filtered_share=draw(st.sampled_from([0.0, 0.2])),
-        failures=Failures(
-            replicas=(
-                ReplicaLoss(
-                    group="rollouts",
-                    replica=0,
-                    at_seconds=draw(st.floats(0, 9)),
-                    returns_after_seconds=draw(st.sampled_from([None, 0.0, 1.0])),
-                ),
-            ),
-            trainer_at_seconds=draw(st.sampled_from([(), (4.0,), (1.0, 6.0)])),
-            trainer_restart_seconds=draw(st.floats(0, 3)),
-            replica_mean_seconds=draw(st.sampled_from([None, 10.0])),
-            replica_return_seconds=0.5,
-        ),
+        failures=draw(failures()),
     )
 
 
