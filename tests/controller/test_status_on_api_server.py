@@ -157,6 +157,9 @@ def test_rollout_that_no_node_takes_is_reported(space: Namespace) -> None:
 
 def test_short_lived_states_are_written_too(space: Namespace) -> None:
     with watching(space) as seen:
+        # The watch must be there before the job: states that pass are not listed later.
+        space.apply(a_job("first", suspend=True))
+        eventually(lambda: Reason.SUSPENDED in seen(), what="the watch shows a job")
         start(space)
 
         eventually(
