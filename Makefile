@@ -155,7 +155,7 @@ sbom: $(SBOM_READY) ## Write the packages that each image adds to its base into 
 	done
 
 e2e: $(READY) $(VLLM_READY) images ## User stories on a local cluster, or on KUBECONFIG's.
-	@$(BIN)/pytest -q --durations=10 --durations-min=10 e2e
+	@$(BIN)/pytest -q $(if $(KUBECONFIG),,-n 2 --dist loadfile) --durations=10 --durations-min=10 e2e
 
 ## Measuring and proving -----------------------------------------------------------------------
 
