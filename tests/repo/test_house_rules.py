@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = [
     "hetrl_core",
+    "hetrl_ownership",
     "hetrl_api",
     "hetrl_planner",
     "hetrl_operator",
