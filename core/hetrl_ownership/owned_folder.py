@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -30,7 +31,7 @@ _LEASE_GRACE_SECONDS = 5.0
 _WITHOUT_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
-class InUseError(Exception):
+class InUseError(OSError):
     """A folder belongs to another process; the message names both, and says what to do."""
 
 
@@ -51,7 +52,7 @@ class Owner:
 
 
 class OwnedFolder:
-    """A folder that this process owns until ``release``, or its own end."""
+    """A folder that this process owns until ``close``, or its own end."""
 
     def __init__(self, path: Path, lock: BaseFileLock) -> None:
         self.path = path
@@ -73,7 +74,7 @@ class OwnedFolder:
         place = path / OWNER_FOLDER
         place.mkdir(parents=True, exist_ok=True)
         try:
-            lock = _taken(place, _patience(place, run, wait_seconds))
+            lock = _taken(place, partial(_wait_seconds, path, run, longest=wait_seconds))
         except Timeout as error:
             raise InUseError(_in_use(path)) from error
         owner = Owner(
@@ -96,13 +97,13 @@ class OwnedFolder:
         if isinstance(self._lock, SoftFileLease) and self._lock.compromise:
             raise InUseError(_in_use(self.path))
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Leave the folder to others."""
         self._lock.release()
 
 
 def owner_of(path: Path) -> Owner | None:
-    """Return who owned a folder last; None where nobody is known."""
+    """Return who owned a folder last; None where that is not known."""
     try:
         return Owner(**json.loads((path / OWNER_FOLDER / "owner.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -114,38 +115,32 @@ def _in_use(path: Path) -> str:
     return f"{path} is in use by {owner}: wait for its end, stop it, or choose another folder"
 
 
-def _patience(place: Path, run: str, wait_seconds: float) -> Callable[[], float]:
-    """Return what tells how long to wait for the present owner."""
-
-    def seconds() -> float:
-        owner = owner_of(place.parent)
-        if not wait_seconds or owner is None or owner.run != run:
-            return 0.0
-        return wait_seconds
-
-    return seconds
+def _wait_seconds(path: Path, run: str, *, longest: float) -> float:
+    """Return how long to wait for the present owner."""
+    owner = owner_of(path)
+    return longest if owner and owner.run == run else 0.0
 
 
-def _taken(place: Path, patience: Callable[[], float]) -> BaseFileLock:
+def _taken(place: Path, longest_wait: Callable[[], float]) -> BaseFileLock:
     """Take the kernel's lock, or a lease where there are no locks.
 
-    waits for: the present owner, as long as ``patience`` says; or until an old lease has expired.
+    waits for: the present owner, or an old lease to expire; ``longest_wait`` limits it.
     """
     lock = FileLock(place / "lock", thread_local=False, fallback_to_soft=False)
     try:
-        return _acquired(lock, patience)
+        return _acquired(lock, longest_wait)
     except OSError as error:
         if isinstance(error, Timeout) or error.errno not in _WITHOUT_LOCKS:
             raise
     lease = SoftFileLease(place / "lease", lease_duration=LEASE_SECONDS, thread_local=False)
-    return _acquired(lease, lambda: max(patience(), _expiry_seconds(place / "lease")))
+    return _acquired(lease, lambda: max(longest_wait(), _expiry_seconds(place / "lease")))
 
 
-def _acquired(lock: BaseFileLock, patience: Callable[[], float]) -> BaseFileLock:
+def _acquired(lock: BaseFileLock, longest_wait: Callable[[], float]) -> BaseFileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        seconds = patience()
+        seconds = longest_wait()
         if not seconds:
             raise
         log.warning("folder in use: lock=%s waiting_at_most_seconds=%g", lock.lock_file, seconds)

@@ -163,6 +163,7 @@ VALID_JOBS = [
                 "persistentVolumeClaim": "kept",
                 "path": "a/b",
                 "keepLast": 2,
+                "allowChanges": ["Data"],
             }
         },
         "curves for TensorBoard": {"spec.storage.tensorBoard": {"path": "/curves/one"}},

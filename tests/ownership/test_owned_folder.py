@@ -82,22 +82,22 @@ def test_killed_owner_leaves_the_folder_free(tmp_path, holder, locks, request):
     process.send_signal(signal.SIGKILL)
     process.wait()
 
-    OwnedFolder.take(tmp_path).release()
+    OwnedFolder.take(tmp_path).close()
 
     assert owner_of(tmp_path).process == os.getpid()
 
 
-def test_released_folder_is_taken_by_the_next(tmp_path):
-    OwnedFolder.take(tmp_path / "new").release()
-    OwnedFolder.take(tmp_path / "new").release()
+def test_closed_folder_is_taken_by_the_next(tmp_path):
+    OwnedFolder.take(tmp_path / "new").close()
+    OwnedFolder.take(tmp_path / "new").close()
 
 
 def test_owner_of_the_same_run_is_waited_for(tmp_path):
     first = OwnedFolder.take(tmp_path, run="a")
-    leaving = threading.Timer(0.2, first.release)
+    leaving = threading.Timer(0.2, first.close)
     leaving.start()
 
-    OwnedFolder.take(tmp_path, run="a", wait_seconds=30).release()
+    OwnedFolder.take(tmp_path, run="a", wait_seconds=30).close()
 
     leaving.join()
 
@@ -110,7 +110,7 @@ def test_owner_of_another_run_is_not_waited_for(tmp_path):
         OwnedFolder.take(tmp_path, run="b", wait_seconds=30)
 
     assert time.monotonic() - began_at < 5
-    first.release()
+    first.close()
 
 
 def test_wait_for_an_owner_has_a_deadline(tmp_path):
@@ -119,7 +119,7 @@ def test_wait_for_an_owner_has_a_deadline(tmp_path):
     with pytest.raises(InUseError):
         OwnedFolder.take(tmp_path, run="a", wait_seconds=0.1)
 
-    first.release()
+    first.close()
 
 
 @pytest.mark.usefixtures("without_locks")
@@ -134,7 +134,7 @@ def test_old_lease_of_another_host_is_taken(tmp_path, monkeypatch):
     second = OwnedFolder.take(tmp_path, run="b")
 
     second.check()
-    second.release()
+    second.close()
 
 
 @pytest.mark.usefixtures("without_locks")

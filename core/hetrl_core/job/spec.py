@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.identity import Aspect
 from hetrl_core.limits import above_zero, at_least
 
 
@@ -225,6 +226,9 @@ class TrainingSpec:
     """Directory for checkpoints; empty: the run's own state directory."""
 
     keep_last_checkpoints: int = 3
+    allowed_changes: tuple[Aspect, ...] = ()
+    """What may differ from what checkpoints and journal are of."""
+
     tensorboard_path: str = ""
     """Directory in which the coordinator writes event files; empty: none."""
 

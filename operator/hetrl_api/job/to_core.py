@@ -178,6 +178,7 @@ def _training(job: HetRLJob, places: _Places) -> core.TrainingSpec:
         job.spec.training,
         checkpoint_path=_checkpoint_path(job, places),
         keep_last_checkpoints=storage.checkpoints.keep_last,
+        allowed_changes=storage.checkpoints.allow_changes,
         tensorboard_path=str(places.base_path / curves.path) if curves else "",
     )
 

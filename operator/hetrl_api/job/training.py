@@ -6,6 +6,7 @@ from pydantic import Field, StringConstraints
 
 from hetrl_api.job.source import ObjectName, Path, SubPath
 from hetrl_api.validation.rules import ApiModel, Rule, not_yet, section
+from hetrl_core.job.identity import Aspect
 
 
 class Training(ApiModel):
@@ -38,6 +39,11 @@ class Checkpoints(ApiModel):
 
     keep_last: Annotated[int, Field(ge=1, le=1000)] = 3
     """Older checkpoints are deleted."""
+
+    allow_changes: Annotated[tuple[Aspect, ...], Field(max_length=5)] = ()
+    """In what the job may differ from the run whose checkpoints it continues. A job that differs in
+    anything else fails. Remove it once the job
+    goes on: its own checkpoints are of the job as it is."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         not_yet(

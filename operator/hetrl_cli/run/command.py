@@ -20,9 +20,10 @@ from hetrl_cli.run.execute import Ended, Limits, execute
 from hetrl_cli.run.metrics.scrape import recorded
 from hetrl_cli.run.processes.restart import Failed, Succeeded
 from hetrl_cli.run.processes.supervisor import End, Stopped
-from hetrl_cli.run.setup.folder import RunFolder
+from hetrl_cli.run.setup.folder import RunFolder, take
 from hetrl_cli.run.setup.prepare import Experiment, Prepared, make_plan, plan_from_file, prepare
 from hetrl_cli.run.start import choose_folder, fill
+from hetrl_core.job.identity import Aspect
 from hetrl_core.job.spec import Engine
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import COORDINATOR, pod_sets
@@ -69,6 +70,13 @@ class _Claim(click.ParamType[tuple[str, Path]]):
     help="Folder of the run; unset: the next free runs/JOB-N.",
 )
 @click.option("--resume", "resumed", is_flag=True, help="Continue the run of --out, or the newest.")
+@click.option(
+    "--allow-change",
+    "allowed_changes",
+    type=click.Choice(Aspect, case_sensitive=False),
+    multiple=True,
+    help="Continue although this differs from what checkpoints are of; may be repeated.",
+)
 @click.option("--display/--no-display", default=None, help="Live display; unset: on a terminal.")
 @click.option(
     "--claim",
@@ -117,6 +125,7 @@ def command(
     plan_file: Path | None,
     out: Path | None,
     resumed: bool,
+    allowed_changes: tuple[Aspect, ...],
     display: bool | None,
     claims: tuple[tuple[str, Path], ...],
     engine: Engine | None,
@@ -144,10 +153,19 @@ def command(
             learning_rate=learning_rate,
             shuffle_rewards=shuffle_rewards,
             traces=traces,
+            allowed_changes=allowed_changes,
         )
         prepared = prepare(job, topology=topology, claims=dict(claims), experiment=experiment)
-        plan = plan_from_file(prepared, plan_file) if plan_file else make_plan(prepared)
         folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)
+        if resumed:
+            # Before planning: where the folder is in use, the user hears it at once.
+            _own(folder, resumed=True)
+            if done := _finished_in(folder, prepared):
+                click.echo(done)
+                return
+        plan = plan_from_file(prepared, plan_file) if plan_file else make_plan(prepared)
+        if not resumed:
+            _own(folder, resumed=False)
         commands = fill(folder, prepared, plan, resumed=resumed, encrypted=tls)
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error
@@ -170,6 +188,23 @@ def command(
     )
     _draw(folder, prepared, plan)
     _finish(ended, folder)
+
+
+def _own(folder: RunFolder, *, resumed: bool) -> None:
+    """Own a folder until the command ends."""
+    click.get_current_context().call_on_close(take(folder, resumed=resumed).close)
+
+
+def _finished_in(folder: RunFolder, prepared: Prepared) -> str:
+    """Return that a run is finished and what can be done; empty where there is more to train."""
+    progress = Progresses(folder.state(f"{COORDINATOR}-0")).newest()
+    steps = prepared.spec.training.steps
+    if progress is None or progress.outcome != "Succeeded" or progress.step < steps:
+        return ""
+    return (
+        f"{folder.path} is finished: {progress.step} steps are done, and the job asks for {steps}; "
+        f"to train on, resume it with more, as with --steps {2 * progress.step}"
+    )
 
 
 async def _recorded(folder: RunFolder, plan: Plan, run: Callable[[], Awaitable[Ended]]) -> Ended:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from hetrl_api.job.training import Storage
 from hetrl_core.plan.pod_sets import PodSet, Rank, inference_tasks
 from hetrl_core.plan.training_split import TrainingSplit, critic_split, training_split
 from hetrl_core.task import Role
@@ -23,13 +24,19 @@ def restart_hash(deployment: Deployment, pods: PodSet) -> str:
     if pods.role in {Role.COORDINATOR, Role.TRAINER}:
         written = deployment.parsed.written
         parts["training"] = _written(written.training)
-        parts["storage"] = _written(written.storage)
+        parts["storage"] = _storage(written.storage)
     # Who scores is part of every contract, and with inference workers certificates are others. A
     # job without any must not restart when a release begins to know of them.
     if asked := inference_tasks(deployment.sets):
         parts["inference"] = asked
     text = json.dumps(parts, sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()[:16]
+
+
+def _storage(storage: Storage) -> dict[str, Any]:
+    # A user who removes the field once the job goes on would otherwise lose steps.
+    checkpoints = storage.checkpoints.model_copy(update={"allow_changes": ()})
+    return _written(storage.model_copy(update={"checkpoints": checkpoints}))
 
 
 def image_role(pods: PodSet) -> Role:

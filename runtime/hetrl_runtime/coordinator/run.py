@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from hetrl_core.job.identity import UNKNOWN, Value
 from hetrl_core.launch import Launch
 from hetrl_core.plan.pod_sets import slug
 from hetrl_core.task import Role, Task
@@ -19,6 +20,7 @@ from hetrl_runtime.coordinator.journal.run_journal import RunJournal
 from hetrl_runtime.coordinator.reporting.progress import RunSnapshot
 from hetrl_runtime.coordinator.reporting.reporting import Reporting
 from hetrl_runtime.coordinator.rules.commits import CommitRefused
+from hetrl_runtime.coordinator.rules.data_changes import check_data
 from hetrl_runtime.coordinator.rules.deadlines import SignsOfLife, verdict
 from hetrl_runtime.coordinator.rules.dynamic_sampling import DynamicSampling
 from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
@@ -67,13 +69,17 @@ class Run:
         *,
         first_epoch: int,
         now: float,
+        data: Value = UNKNOWN,
         lease_seconds: float = LEASE_SECONDS,
         tracer: Tracer = NO_TRACER,
     ) -> None:
         """Take up the run where its journal ends, or at its beginning.
 
         ``first_epoch`` must be above every epoch of a coordinator whose journal was lost: the
-        time in seconds will do.
+        time in seconds will do. ``data`` are those of the prompts.
+
+        Raises:
+            DataChangedError: the journal is of other data.
         """
         self.launch = launch
         self.ending: Ending | None = None
@@ -88,12 +94,14 @@ class Run:
         self._prompts = prompts
         self._reporting = Reporting(launch, metrics, self.members)
         self._traces = GroupTraces(tracer, job_uid=launch.job.uid)
+        self._data = data
         self._first_epoch = first_epoch
         self._started_at = now
         self._batch_out_since: float | None = None
         path = Path(launch.state_path) / f"journal-{slug(launch.job.uid)}"
         recovered = history.replay(self.state, journal.read(path), now=now)
-        self.ending = recovered.ending
+        self._check_data(recovered.data, of=f"journal {path}")
+        self.ending = self._surviving(recovered.ending)
         self._trainer_instance = recovered.trainer_instance
         self._inference_needed_since = now
         if self.state.epoch:
@@ -101,7 +109,9 @@ class Run:
         newest = recovered.newest
         if newest and not self._reporting.has_step(newest.done, epoch=self.state.epoch):
             self._record(newest, now=now)
-        self.journal = RunJournal(path)
+        self.journal = RunJournal(path, data=data)
+        if self.state.epoch and not self.ending and recovered.data != data:
+            self.journal.begin_epoch(self.state, self._trainer_instance)
         self._ingest = Ingest(
             self.state,
             self.journal,
@@ -121,8 +131,21 @@ class Run:
 
     # Processes come and go
 
-    def register(self, member: Member, *, resume: ResumePoint | None, now: float) -> Registration:
-        """Enter a process; a trainer also says where the surviving history ends."""
+    def register(
+        self,
+        member: Member,
+        *,
+        resume: ResumePoint | None,
+        now: float,
+        data: Value = UNKNOWN,
+    ) -> Registration:
+        """Enter a process; a trainer also says where the surviving history ends, and of which data.
+
+        Raises:
+            DataChangedError: a trainer's history is of other data.
+        """
+        if member.role is Role.TRAINER:
+            self._check_data(data, of="the trainer's checkpoint")
         earlier = self.members.enter(member)
         if earlier:
             self.state.release(earlier.process)
@@ -135,7 +158,7 @@ class Run:
             self.state.epoch,
             self.state.version,
         )
-        return Registration(epoch=self.state.epoch, version=self.state.version)
+        return Registration(epoch=self.state.epoch, version=self.state.version, data=self._data)
 
     def knows(self, process: str, *, epoch: int) -> bool:
         """Tell whether a process is registered in this epoch."""
@@ -336,6 +359,13 @@ class Run:
     def _is_trained(self) -> bool:
         return self.state.version >= self.launch.training.steps
 
+    def _check_data(self, recorded: Value, *, of: str) -> None:
+        check_data(recorded, self._data, of=of, allowed=self.launch.training.allowed_changes)
+
+    def _surviving(self, ending: Ending | None) -> Ending | None:
+        """Return the end that a journal has, unless the job wants more steps by now."""
+        return None if ending and ending.succeeded and not self._is_trained else ending
+
     def _begin(self, resume: ResumePoint, trainer: Member, *, now: float) -> None:
         # A trainer that lives on never goes back; it may only not have heard of its last commit.
         is_same = trainer.instance == self._trainer_instance
@@ -354,7 +384,8 @@ class Run:
         self._reporting.progresses.begin(now=now)
         self.journal.begin_epoch(self.state, self._trainer_instance)
         if resume.version >= self.launch.training.steps:
-            self.end(Ending(reason=ALL_STEPS_DONE, message=f"{resume.version} steps are done"))
+            message = f"{resume.version} steps were done before, by the run that this one continues"
+            self.end(Ending(reason=ALL_STEPS_DONE, message=message))
         log.info(
             "epoch began: epoch=%d version=%d kept=%d lost=%d",
             self.state.epoch,

@@ -16,14 +16,18 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from hetrl_core.job.identity import Value
 from hetrl_core.job.spec import HubDataset, ObjectStore
 from hetrl_core.launch import Address, Launch
+from hetrl_ownership.owned_folder import OwnedFolder
 from hetrl_runtime.coordinator.reporting.progress_post import ProgressPost
 from hetrl_runtime.coordinator.reporting.run_files import ReportFiles, as_json
-from hetrl_runtime.coordinator.rules.deadlines import DATA_INVALID, TRACES_UNAVAILABLE
+from hetrl_runtime.coordinator.rules.data_changes import DataChangedError
+from hetrl_runtime.coordinator.rules.deadlines import DATA_CHANGED, DATA_INVALID, TRACES_UNAVAILABLE
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import GONE_SECONDS, LEASE_SECONDS, Run
 from hetrl_runtime.coordinator.service import CoordinatorService
+from hetrl_runtime.data.identity import data_identity
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
@@ -39,6 +43,9 @@ from hetrl_runtime.wire.values import Ending
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
+TAKEOVER_SECONDS = 30.0
+"""How long an earlier coordinator of the same run may take to end."""
+
 SHUTDOWN_SECONDS = 30.0
 """How long the ended coordinator stays for processes that do not know of the end."""
 
@@ -49,28 +56,48 @@ async def serve(
     """Coordinate a run until it ends, and return how; None when stopped before that.
 
     Raises:
-        OSError: a port is taken, or a file cannot be written.
+        OSError: a port is taken, a file cannot be written, or another process owns the state.
         ValueError: the contract asks for an unencrypted port beyond loopback.
     """
+    with contextlib.closing(await _taken(launch)):
+        return await _coordinate(launch, stop=stop, lease_seconds=lease_seconds)
+
+
+async def _coordinate(
+    launch: Launch, *, stop: asyncio.Event, lease_seconds: float
+) -> Ending | None:
     post = ProgressPost(launch.progress, launch.job) if launch.progress else None
-    prompts = await _open(launch, stop)
-    if isinstance(prompts, Unusable):
+    opened = await _open(launch, stop)
+    if isinstance(opened, Unusable):
         if stop.is_set():
             return None
-        return await _refuse(launch, DATA_INVALID, prompts.message, post)
+        return await _refuse(launch, DATA_INVALID, opened.message, post)
+    prompts, data = opened
     try:
         with (
             contextlib.closing(prompts),
             tracer_of(launch, process=f"{launch.pod_set}-0") as tracer,
         ):
             return await _serve(
-                launch, prompts, post, tracer, stop=stop, lease_seconds=lease_seconds
+                launch, prompts, data, post, tracer, stop=stop, lease_seconds=lease_seconds
             )
+    except DataChangedError as error:
+        return await _refuse(launch, DATA_CHANGED, str(error), post)
     except TracesUnavailableError as error:
         return await _refuse(launch, TRACES_UNAVAILABLE, str(error), post)
 
 
-async def _open(launch: Launch, stop: asyncio.Event) -> PromptSource | Unusable:
+async def _taken(launch: Launch) -> OwnedFolder:
+    """Own the run's state; an earlier coordinator of this run may still be writing its journal."""
+    return await asyncio.to_thread(
+        OwnedFolder.take,
+        Path(launch.state_path),
+        run=launch.job.uid,
+        wait_seconds=TAKEOVER_SECONDS,
+    )
+
+
+async def _open(launch: Launch, stop: asyncio.Event) -> tuple[PromptSource, Value] | Unusable:
     """Open the prompts in a thread, which a stop ends where it waits for a hub."""
     given_up = threading.Event()
 
@@ -85,7 +112,8 @@ async def _open(launch: Launch, stop: asyncio.Event) -> PromptSource | Unusable:
         giving_up.cancel()
 
 
-def _opened(launch: Launch, stop: threading.Event) -> PromptSource | Unusable:
+def _opened(launch: Launch, stop: threading.Event) -> tuple[PromptSource, Value] | Unusable:
+    """Return the prompts, checked, and what tells their data apart."""
     data, where = launch.data, _fetched(launch, stop)
     if isinstance(where, Unusable):
         return where
@@ -94,7 +122,8 @@ def _opened(launch: Launch, stop: threading.Event) -> PromptSource | Unusable:
         answer=data.answer_field,
         keeps_others=data.reward_takes_columns,
     )
-    return open_prompts(where, fields)
+    prompts = open_prompts(where, fields)
+    return prompts if isinstance(prompts, Unusable) else (prompts, data_identity(data, where))
 
 
 def _fetched(launch: Launch, stop: threading.Event) -> Path | Unusable:
@@ -139,6 +168,7 @@ async def _refuse(launch: Launch, reason: str, message: str, post: ProgressPost 
 async def _serve(
     launch: Launch,
     prompts: PromptSource,
+    data: Value,
     post: ProgressPost | None,
     tracer: Tracer,
     *,
@@ -152,6 +182,7 @@ async def _serve(
         CoordinatorMetrics(registry),
         first_epoch=int(time.time()),
         now=time.monotonic(),
+        data=data,
         lease_seconds=lease_seconds,
         tracer=tracer,
     )

@@ -25,6 +25,7 @@ from grpc.aio import ServicerContext as Context
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.notifier import Notifier
 from hetrl_runtime.coordinator.rules.commits import CommitRefused
+from hetrl_runtime.coordinator.rules.data_changes import DataChangedError
 from hetrl_runtime.coordinator.rules.members import Member
 from hetrl_runtime.coordinator.rules.state import WorkerBehind
 from hetrl_runtime.coordinator.run import Run
@@ -123,9 +124,21 @@ class CoordinatorService(CoordinatorServicer):
             else None,
             needs_reference=request.needs_reference,
         )
-        registration = self._run.register(member, resume=resume, now=time.monotonic())
+        try:
+            registration = self._run.register(
+                member,
+                resume=resume,
+                now=time.monotonic(),
+                data=codec.decode_data(request.data),
+            )
+        except DataChangedError as error:
+            await abort(context, grpc.StatusCode.PERMISSION_DENIED, str(error))
         self.announce_change()
-        return pb.RegisterReply(epoch=registration.epoch, version=registration.version)
+        return pb.RegisterReply(
+            epoch=registration.epoch,
+            version=registration.version,
+            data=codec.encode_data(registration.data),
+        )
 
     async def Lease(  # noqa: N802
         self, request: pb.LeaseRequest, context: Context

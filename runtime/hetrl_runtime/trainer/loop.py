@@ -19,6 +19,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from hetrl_core.job.algorithm import AlgorithmType
+from hetrl_core.job.identity import Aspect, Identity
 from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Address, Launch
 from hetrl_core.staleness import StalenessBound
@@ -32,6 +33,8 @@ from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.batch_checks import Checked, SignalWatch, check, shuffled
 from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.checkpoints.continuation import recorded_identity
+from hetrl_runtime.trainer.checkpoints.identity import identity_of
 from hetrl_runtime.trainer.checkpoints.writer import CheckpointWriter
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.processes.peers import Order, Peers
@@ -92,6 +95,10 @@ class Leader:
         self._checkpoints = CheckpointFolder(
             Path(launch.checkpoint_path), keep_last=launch.training.keep_last_checkpoints
         )
+        self._identity: Identity = {}
+        self._recorded: Identity = {}
+        """What the checkpoint is of that the run continues."""
+
         self._resume = ResumePoint()
         self._saved_version = 0
         self._trained_version = 0
@@ -116,7 +123,14 @@ class Leader:
     @FaultPoints(after=Point.RESTORED)
     def _restore(self) -> None:
         """Go on from the newest checkpoint, or begin."""
+        self._checkpoints.take(self._launch.job.uid)
         self._checkpoints.prepare()
+        self._identity = identity_of(self._launch)
+        self._recorded = recorded_identity(
+            self._checkpoints,
+            self._identity,
+            allowed=self._launch.training.allowed_changes,
+        )
         checkpoint = self._checkpoints.newest()
         self._learner.restore(checkpoint)
         self._weights = self._learner.weights()
@@ -131,6 +145,7 @@ class Leader:
         metrics = TrainerMetrics(registry)
         self._observer = StepObserver(metrics, self._tracer)
         self._writer = CheckpointWriter(self._checkpoints, metrics)
+        open_parts.callback(self._checkpoints.close)
         open_parts.callback(self._writer.finish)
         served = open_parts.enter_context(MetricsServer(registry, self._launch))
         self._server = self._opened_weight_server(open_parts)
@@ -179,7 +194,8 @@ class Leader:
     @FaultPoints(after=Point.REGISTERED)
     def _register(self) -> None:
         with self._stop.interrupts():
-            self._client.register(self._resume)
+            self._client.register(self._resume, data=self._recorded.get(Aspect.DATA))
+        self._checkpoints.identity = {**self._identity, Aspect.DATA: self._client.data}
 
     # consumes: one whole batch   waits for: the coordinator   unblocks: rollout workers
     def _step(self) -> Ending | None:

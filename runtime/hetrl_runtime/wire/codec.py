@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from hetrl_core.job.identity import Value
 from hetrl_core.launch import JobIdentity
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
@@ -204,6 +205,16 @@ def decode_resume(message: pb.ResumePoint) -> ResumePoint:
         next_group=message.next_group,
         open_groups=tuple(message.open_groups),
     )
+
+
+def encode_data(data: Value) -> pb.DataIdentity | None:
+    """Return the message of what tells data apart; None where that is not known."""
+    return pb.DataIdentity(name=data.name, digest=data.digest) if data.is_known else None
+
+
+def decode_data(message: pb.DataIdentity) -> Value:
+    """Read what tells data apart."""
+    return Value(name=message.name, digest=message.digest)
 
 
 def encode_report(report: StepReport) -> pb.StepReport:

@@ -39,7 +39,7 @@ class JobIdentity(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("job", "process", "role", "instance", "resume", "concurrency", "pod_set", "region", "relay_address", "inference", "needs_reference")
+    __slots__ = ("job", "process", "role", "instance", "resume", "concurrency", "pod_set", "region", "relay_address", "inference", "needs_reference", "data")
     JOB_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class RegisterRequest(_message.Message):
     RELAY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INFERENCE_FIELD_NUMBER: _ClassVar[int]
     NEEDS_REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
     job: JobIdentity
     process: str
     role: str
@@ -62,7 +63,16 @@ class RegisterRequest(_message.Message):
     relay_address: str
     inference: InferenceEndpoint
     needs_reference: bool
-    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., role: _Optional[str] = ..., instance: _Optional[str] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., concurrency: _Optional[int] = ..., pod_set: _Optional[str] = ..., region: _Optional[str] = ..., relay_address: _Optional[str] = ..., inference: _Optional[_Union[InferenceEndpoint, _Mapping]] = ..., needs_reference: _Optional[bool] = ...) -> None: ...
+    data: DataIdentity
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., role: _Optional[str] = ..., instance: _Optional[str] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., concurrency: _Optional[int] = ..., pod_set: _Optional[str] = ..., region: _Optional[str] = ..., relay_address: _Optional[str] = ..., inference: _Optional[_Union[InferenceEndpoint, _Mapping]] = ..., needs_reference: _Optional[bool] = ..., data: _Optional[_Union[DataIdentity, _Mapping]] = ...) -> None: ...
+
+class DataIdentity(_message.Message):
+    __slots__ = ("name", "digest")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    digest: str
+    def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class InferenceEndpoint(_message.Message):
     __slots__ = ("address", "tasks")
@@ -83,12 +93,14 @@ class ResumePoint(_message.Message):
     def __init__(self, version: _Optional[int] = ..., next_group: _Optional[int] = ..., open_groups: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RegisterReply(_message.Message):
-    __slots__ = ("epoch", "version")
+    __slots__ = ("epoch", "version", "data")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     version: int
-    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+    data: DataIdentity
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., data: _Optional[_Union[DataIdentity, _Mapping]] = ...) -> None: ...
 
 class LeaseRequest(_message.Message):
     __slots__ = ("epoch", "process", "version", "max_trajectories", "wait_seconds")
@@ -522,16 +534,18 @@ class JournalEntry(_message.Message):
     def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[bytes] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
 
 class EpochBegun(_message.Message):
-    __slots__ = ("epoch", "resume", "trainer_instance", "needs_reference")
+    __slots__ = ("epoch", "resume", "trainer_instance", "needs_reference", "data")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     TRAINER_INSTANCE_FIELD_NUMBER: _ClassVar[int]
     NEEDS_REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     resume: ResumePoint
     trainer_instance: str
     needs_reference: bool
-    def __init__(self, epoch: _Optional[int] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., trainer_instance: _Optional[str] = ..., needs_reference: _Optional[bool] = ...) -> None: ...
+    data: DataIdentity
+    def __init__(self, epoch: _Optional[int] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., trainer_instance: _Optional[str] = ..., needs_reference: _Optional[bool] = ..., data: _Optional[_Union[DataIdentity, _Mapping]] = ...) -> None: ...
 
 class LeaseGiven(_message.Message):
     __slots__ = ("process", "trajectories", "worker_version")

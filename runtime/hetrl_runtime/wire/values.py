@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from pydantic import TypeAdapter
 
+from hetrl_core.job.identity import UNKNOWN, Value
 from hetrl_runtime.wire.trajectory import TrajectoryId
 
 
@@ -77,6 +78,9 @@ class Registration:
     epoch: int
     version: int
     """The version being trained."""
+
+    data: Value = UNKNOWN
+    """The data that prompts are from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,7 +149,7 @@ async def test_run_to_its_end_leaves_a_policy_that_has_moved(tmp_path, tiny_mode
         await succeed(trainer)
 
     assert [each["step"] for each in steps(launch)] == [1, 2, 3, 4, 5]
-    names = sorted(path.name for path in Path(launch.checkpoint_path).iterdir())
+    names = sorted(path.name for path in Path(launch.checkpoint_path).glob("step-*"))
     assert names == ["step-00000003", "step-00000005"]
     trained = read(Path(launch.checkpoint_path) / "step-00000005")
     before = safetensors.torch.load_file(f"{tiny_model.source}/model.safetensors")

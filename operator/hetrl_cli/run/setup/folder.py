@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from hetrl_core.launch import JobIdentity
+from hetrl_ownership.owned_folder import OWNER_FOLDER, OwnedFolder
 
 
 class _Inside:
@@ -101,16 +102,27 @@ def newest_folder(root: Path, job: str) -> RunFolder | None:
     return RunFolder(path=root / f"{job}-{max(numbers)}") if numbers else None
 
 
+def take(folder: RunFolder, *, resumed: bool) -> OwnedFolder:
+    """Own a folder, for a run that is resumed or one that starts from nothing.
+
+    Raises:
+        InUseError: another process runs there; nothing has changed.
+        ValueError: there is no run to resume, or the folder holds something already.
+    """
+    if resumed:
+        _identified(folder)
+    else:
+        _expect_empty(folder)
+    return OwnedFolder.take(folder.path)
+
+
 def begin(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
     """Claim a folder for a run that starts from nothing.
 
     Raises:
         ValueError: the folder holds something already.
     """
-    if folder.path.exists() and any(folder.path.iterdir()):
-        raise ValueError(
-            f"{folder.path} is not empty: continue its run with --resume, or choose another --out"
-        )
+    _expect_empty(folder)
     identity = JobIdentity(namespace=namespace, name=name, uid=str(uuid.uuid4()))
     folder.make()
     _write_identity(folder, identity)
@@ -131,10 +143,7 @@ def resume(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
     Raises:
         ValueError: the folder holds no run, or one of another job.
     """
-    try:
-        identity = folder.identity()
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{folder.path} holds no run that could be resumed") from error
+    identity = _identified(folder)
     if (identity.namespace, identity.name) != (namespace, name):
         raise ValueError(
             f"{folder.path} holds a run of {identity.namespace}/{identity.name}, "
@@ -142,6 +151,20 @@ def resume(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
         )
     folder.make()
     return identity
+
+
+def _identified(folder: RunFolder) -> JobIdentity:
+    try:
+        return folder.identity()
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{folder.path} holds no run that could be resumed") from error
+
+
+def _expect_empty(folder: RunFolder) -> None:
+    if folder.path.exists() and {each.name for each in folder.path.iterdir()} - {OWNER_FOLDER}:
+        raise ValueError(
+            f"{folder.path} is not empty: continue its run with --resume, or choose another --out"
+        )
 
 
 def _write_identity(folder: RunFolder, job: JobIdentity) -> None:

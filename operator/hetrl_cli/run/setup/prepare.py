@@ -20,6 +20,7 @@ from hetrl_api.load import read_fleet, read_job, read_plan
 from hetrl_cli.files import read_text, with_architecture
 from hetrl_cli.planning_progress import planning_progress
 from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.identity import Aspect
 from hetrl_core.job.spec import Engine, JobSpec, TracesSpec
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
@@ -62,6 +63,9 @@ class Experiment:
     traces: str | None = None
     """Where spans of every trajectory go."""
 
+    allowed_changes: tuple[Aspect, ...] = ()
+    """Beside those that the job allows itself."""
+
     def applied_to(self, job: JobSpec) -> JobSpec:
         """Return the job with the overrides."""
         training, rate = job.training, self.learning_rate
@@ -75,6 +79,7 @@ class Experiment:
                 seed=training.seed if self.seed is None else self.seed,
                 learning_rate=training.learning_rate if rate is None else rate,
                 shuffle_rewards=self.shuffle_rewards,
+                allowed_changes=(*training.allowed_changes, *self.allowed_changes),
             ),
         )
 

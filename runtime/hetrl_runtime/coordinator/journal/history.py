@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from hetrl_core.job.identity import UNKNOWN, Value
 from hetrl_runtime.coordinator.rules.commits import CommitRefused, Committed
 from hetrl_runtime.coordinator.rules.state import RunState
 from hetrl_runtime.wire import codec
@@ -23,6 +24,9 @@ class Recovered:
     trainer_instance: str = ""
     """The start of the trainer whose history this is."""
 
+    data: Value = UNKNOWN
+    """The data that the history is of."""
+
     ending: Ending | None = None
     newest: "Recorded | None" = None
     """The last commit of the epoch, if there was one."""
@@ -37,13 +41,16 @@ class Recorded:
     report: StepReport
 
 
-def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]:
+def entries(
+    state: RunState, trainer_instance: str, *, data: Value = UNKNOWN
+) -> Iterator[pb.JournalEntry]:
     """Return the shortest journal that rebuilds a state as it is now; a thread may read it."""
     begun = pb.EpochBegun(
         epoch=state.epoch,
         resume=codec.encode_resume(state.resume_point()),
         trainer_instance=trainer_instance,
         needs_reference=state.needs_reference,
+        data=codec.encode_data(data),
     )
     buffered, leased = state.buffered(), state.leased()
     return chain(
@@ -102,12 +109,13 @@ def ended(ending: Ending) -> pb.JournalEntry:
 
 def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -> Recovered:
     """Bring a fresh state to where a journal ends; its leases count from now."""
-    trainer_instance, ending, newest, count = "", None, None, 0
+    trainer_instance, data, ending, newest, count = "", UNKNOWN, None, None, 0
     for count, entry in enumerate(journal, start=1):  # noqa: B007  # how many there were
         match entry.WhichOneof("entry"):
             case "epoch_begun":
                 begun, newest = entry.epoch_begun, None
                 trainer_instance = begun.trainer_instance
+                data = codec.decode_data(begun.data)
                 state.begin(
                     codec.decode_resume(begun.resume),
                     epoch=begun.epoch,
@@ -128,7 +136,7 @@ def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -
             state.num_buffered,
             state.num_running,
         )
-    return Recovered(trainer_instance=trainer_instance, ending=ending, newest=newest)
+    return Recovered(trainer_instance=trainer_instance, data=data, ending=ending, newest=newest)
 
 
 def _commit(state: RunState, entry: pb.VersionCommitted) -> Recorded | None:

@@ -4,7 +4,9 @@ Each method that writes has a fault point before and after; ``history`` defines 
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from hetrl_core.job.identity import UNKNOWN, Value
 from hetrl_runtime.coordinator.journal import history
 from hetrl_runtime.coordinator.journal.journal import Journal
 from hetrl_runtime.coordinator.rules.state import RunState
@@ -15,7 +17,11 @@ from hetrl_runtime.wire.values import Ending, StepReport
 
 
 class RunJournal(Journal):
-    """A journal of leases, deliveries, versions, epochs and the end."""
+    """A journal of leases, deliveries, versions, epochs and the end, for a run on some data."""
+
+    def __init__(self, path: Path, *, data: Value = UNKNOWN) -> None:
+        super().__init__(path)
+        self._data = data
 
     def add_accepted(self, trajectory: DeliveredTrajectory) -> None:
         """Add an accepted trajectory, to be written with the other deliveries."""
@@ -62,9 +68,9 @@ class RunJournal(Journal):
     @FaultPoints(before=Point.EPOCH_DECIDED, after=Point.EPOCH_REPLACED)
     def begin_epoch(self, state: RunState, trainer_instance: str) -> None:
         """Replace the journal by the state with which an epoch begins."""
-        self.replace(history.entries(state, trainer_instance))
+        self.replace(history.entries(state, trainer_instance, data=self._data))
 
     def compact_if_long(self, state: RunState, trainer_instance: str) -> None:
         """Begin to replace a long journal by its outcome, while it goes on."""
         if self.is_long:
-            self.compact(history.entries(state, trainer_instance))
+            self.compact(history.entries(state, trainer_instance, data=self._data))

@@ -15,6 +15,7 @@ STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded"
 TRAINER_FAILED = "TrainerFailed"
 ROLLOUT_FAILED = "RolloutFailed"
 INFERENCE_FAILED = "InferenceFailed"
+DATA_CHANGED = "DataChanged"
 DATA_INVALID = "DataInvalid"
 TRACES_UNAVAILABLE = "TracesUnavailable"
 

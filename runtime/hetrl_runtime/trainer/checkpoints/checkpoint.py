@@ -21,13 +21,21 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from torch import Tensor
 
+from hetrl_core.job.identity import Identity
+from hetrl_ownership.owned_folder import InUseError, OwnedFolder
 from hetrl_runtime.process.faults import Point, passing
+from hetrl_runtime.trainer.checkpoints import identity
 from hetrl_runtime.wire.values import ResumePoint
 
 _NAME = re.compile(r"step-(\d{8,})")
 _UNFINISHED = ".unfinished-"
 _MANIFEST, _OPTIMIZER, _RESUME = "manifest.json", "optimizer.safetensors", "resume.json"
+IDENTITY = "identity.json"
 WEIGHTS = "model.safetensors"
+
+TAKEOVER_SECONDS = 120.0
+"""How long an earlier process of the same run may hold a folder: its last checkpoint is on its way,
+or an NFS server does not know yet that its machine is gone (90 s)."""
 
 
 class CheckpointError(Exception):
@@ -56,11 +64,29 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run. Only one process may write here."""
+    """The checkpoints of one run. Only the process that has taken the folder may write here."""
 
     def __init__(self, root: Path, *, keep_last: int) -> None:
         self.root = root
+        self.identity: Identity = {}
+        """What the checkpoints that are written are of."""
+
         self._keep_last = keep_last
+        self._owned: OwnedFolder | None = None
+
+    def take(self, run: str) -> None:
+        """Own the folder from now on; wait for an earlier process of this run to end.
+
+        Raises:
+            CheckpointError: it is in use, or cannot be written.
+        """
+        with _naming(self.root):
+            self._owned = OwnedFolder.take(self.root, run=run, wait_seconds=TAKEOVER_SECONDS)
+
+    def close(self) -> None:
+        """Leave the folder to others."""
+        if self._owned:
+            self._owned.close()
 
     def prepare(self) -> None:
         """Make the folder, and clear away what a crash left unfinished.
@@ -93,6 +119,8 @@ class CheckpointFolder:
         if path.exists():
             return path
         with _naming(path):
+            if self._owned:
+                self._owned.check()
             unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.root))
             try:
                 passing(Point.CHECKPOINT_BEGUN)
@@ -100,6 +128,8 @@ class CheckpointFolder:
                 passing(Point.CHECKPOINT_MODEL_WRITTEN)
                 safetensors.torch.save_file(optimizer, unfinished / _OPTIMIZER)
                 (unfinished / _RESUME).write_text(resume.to_json())
+                if self.identity:
+                    (unfinished / IDENTITY).write_bytes(identity.to_json(self.identity))
                 (unfinished / _MANIFEST).write_bytes(_FILES.dump_json(_described(unfinished)))
                 passing(Point.CHECKPOINT_WRITTEN)
                 _flush(unfinished)
@@ -114,6 +144,11 @@ class CheckpointFolder:
                 shutil.rmtree(old)
         return path
 
+    def newest_path(self) -> Path | None:
+        """Return where the newest checkpoint is; None where there is none yet."""
+        steps = self._steps()
+        return steps[-1] if steps else None
+
     def newest(self) -> Checkpoint | None:
         """Read the newest checkpoint; None where there is none yet.
 
@@ -121,8 +156,8 @@ class CheckpointFolder:
             CheckpointError: it is damaged. An older one is not taken in its place: that
                 would undo work behind the user's back. Removing the folder says so.
         """
-        steps = self._steps()
-        return read(steps[-1]) if steps else None
+        path = self.newest_path()
+        return read(path) if path else None
 
     def _steps(self) -> list[Path]:
         if not self.root.is_dir():
@@ -159,6 +194,8 @@ def _naming(path: Path) -> Iterator[None]:
     """Turn an error of the disk, safetensors' own included, into one that names ``path``."""
     try:
         yield
+    except InUseError as error:
+        raise CheckpointError(str(error)) from error
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise CheckpointError(f"cannot write checkpoints to {path}: {reason}") from error

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import grpc
 import grpc.aio
 
+from hetrl_core.job.identity import Value
 from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Role, Task
 from hetrl_runtime.tracing.span import TRACEPARENT
@@ -177,9 +178,17 @@ class TrainerClient:
         self._thread.join()
         self._loop.close()
 
-    def register(self, resume: ResumePoint) -> Registration:
-        """Tell the coordinator where the surviving history ends; it rewinds its ledger to it."""
-        return self._run(self._follower.register(resume))
+    def register(self, resume: ResumePoint, *, data: Value | None = None) -> Registration:
+        """Tell the coordinator where the surviving history ends; it rewinds its ledger to it.
+
+        ``data`` are those that this history is of. The coordinator refuses a trainer of others.
+        """
+        return self._run(self._follower.register(resume, data=data))
+
+    @property
+    def data(self) -> Value:
+        """The data that prompts are from, once registered."""
+        return self._follower.registration.data
 
     def report(self, status: ProcessStatus) -> None:
         """Set the status that the next heartbeats send."""

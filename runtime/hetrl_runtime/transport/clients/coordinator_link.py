@@ -17,6 +17,7 @@ from typing import TypeVar
 import grpc
 import grpc.aio
 
+from hetrl_core.job.identity import UNKNOWN, Value
 from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Role
 from hetrl_runtime.transport.channel import open_channel
@@ -89,21 +90,26 @@ class CoordinatorLink:
         self._needs_reference = needs_reference
         self._instance = uuid.uuid4().hex
         self._resume: ResumePoint | None = None
+        self._data = UNKNOWN
         self._channel = open_channel(launch.coordinator, launch.tls)
         self.stub = CoordinatorStub(self._channel)
         self._registering = asyncio.Lock()
         self._heard_at = time.monotonic()
 
-    async def register(self, resume: ResumePoint | None = None) -> Registration:
-        """Make ourselves known; ``resume`` is the trainer's place on its history.
+    async def register(
+        self, resume: ResumePoint | None = None, *, data: Value | None = None
+    ) -> Registration:
+        """Make ourselves known; ``resume`` is the trainer's place on its history, in ``data``.
 
         Raises:
-            Refused: the coordinator is another job's.
+            Refused: the coordinator is another job's, or has other data.
             RunEnded: the run is over.
             Unreachable: no coordinator answered within the deadline.
         """
         if resume is not None:
             self._resume = resume
+        if data is not None:
+            self._data = data
         request = pb.RegisterRequest(
             job=codec.encode_job(self.launch.job),
             process=self.process,
@@ -116,9 +122,13 @@ class CoordinatorLink:
             relay_address=str(self._relay or ""),
             inference=codec.encode_endpoint(self._inference) if self._inference else None,
             needs_reference=self._needs_reference,
+            data=codec.encode_data(self._data),
         )
         reply = await self.retried(lambda: self.stub.Register(request, timeout=CALL_SECONDS))
-        self.registration = Registration(epoch=reply.epoch, version=reply.version)
+        self.registration = Registration(
+            epoch=reply.epoch, version=reply.version, data=codec.decode_data(reply.data)
+        )
+        self._data = self.registration.data
         log.info(
             "registered with the coordinator: process=%s epoch=%d version=%d",
             self.process,

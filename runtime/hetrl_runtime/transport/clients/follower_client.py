@@ -10,6 +10,7 @@ from typing import Self
 
 import grpc.aio
 
+from hetrl_core.job.identity import Value
 from hetrl_runtime.transport.clients.coordinator_link import HEARTBEAT_SECONDS, CoordinatorLink
 from hetrl_runtime.transport.errors import TransportError
 from hetrl_runtime.wire import codec
@@ -40,9 +41,11 @@ class FollowerClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def register(self, resume: ResumePoint | None = None) -> Registration:
-        """Register, a trainer with its place on its history; heartbeats follow."""
-        registration = await self._link.register(resume)
+    async def register(
+        self, resume: ResumePoint | None = None, *, data: Value | None = None
+    ) -> Registration:
+        """Register, a trainer with its place on its history in data; heartbeats follow."""
+        registration = await self._link.register(resume, data=data)
         if not self._tasks:
             self._tasks.append(asyncio.create_task(self._keep_alive(), name="heartbeats"))
         return registration
