@@ -89,6 +89,7 @@ def a_job(
     weights: str = "Grpc",
     rollouts: int = 2,
     gpus: int = 3,
+    storage: Mapping[str, Any] | None = None,
     **algorithm: Any,
 ) -> dict[str, Any]:
     return {
@@ -106,6 +107,7 @@ def a_job(
             },
             "algorithm": {"maxStaleness": 2, "groupSize": 8, "globalBatchSize": 64, **algorithm},
             "training": {"steps": steps, "learningRate": rate, "checkpointEverySteps": every},
+            "storage": storage or {},
             "resources": {"maxGPUs": gpus},
             "rollout": {"replicas": rollouts},
             "runtime": {"engine": "transformers", "transport": {"weights": weights}},

@@ -11,7 +11,7 @@ import pytest
 from hetrl_cli.run.setup.certificates import write_certificates
 from hetrl_cli.run.setup.commands import commands
 from hetrl_cli.run.setup.contracts import Pod, pods
-from hetrl_cli.run.setup.folder import RunFolder, begin, newest_folder, next_folder, resume
+from hetrl_cli.run.setup.folder import RunFolder, begin, newest_folder, next_folder, resume, take
 from hetrl_cli.run.setup.ports import free_ports
 from hetrl_cli.run.setup.prepare import Experiment
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
@@ -19,6 +19,7 @@ from hetrl_core.job.spec import Engine, RolloutSpec, TracesSpec
 from hetrl_core.launch import JobIdentity, from_json, to_json
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role, Task
+from hetrl_ownership.owned_folder import InUseError
 from tests.builders import a_job
 from tests.controller.values import a_plan as a_trainer_and_rollouts
 
@@ -179,6 +180,34 @@ def test_run_does_not_write_into_another_runs_folder(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="is not empty: continue its run with --resume"):
         begin(folder, namespace="default", name="math")
+
+
+def test_run_folder_in_use_is_refused_unchanged(tmp_path: Path) -> None:
+    folder = RunFolder(path=tmp_path / "run")
+    running = take(folder, resumed=False)
+    begin(folder, namespace="default", name="math")
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+
+    with pytest.raises(
+        InUseError, match=rf"^{folder.path} is in use by process \d+ of \S+ since 20"
+    ):
+        take(folder, resumed=True)
+
+    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
+    running.close()
+    take(folder, resumed=True).close()
+
+
+def test_folder_is_not_taken_from_other_files(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    folder = RunFolder(path=tmp_path)
+
+    with pytest.raises(ValueError, match="is not empty"):
+        take(folder, resumed=False)
+    with pytest.raises(ValueError, match="holds no run that could be resumed"):
+        take(folder, resumed=True)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_resumed_run_keeps_its_identity(tmp_path: Path) -> None:

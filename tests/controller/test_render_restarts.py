@@ -71,6 +71,13 @@ def test_pods_are_restarted_for_what_concerns_them_and_nothing_else(
     assert restarted_by({}, changes) == restarted
 
 
+def test_pods_go_on_when_allowed_changes_are_removed() -> None:
+    kept = {"persistentVolumeClaim": "kept"}
+    allowing = {"storage": {"checkpoints": {**kept, "allowChanges": ["Data"]}}}
+
+    assert restarted_by(allowing, {"storage": {"checkpoints": kept}}) == set()
+
+
 @pytest.mark.parametrize(
     ("critics", "restarted"),
     [

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job.identity import Value
+from hetrl_core.job.identity import Aspect, Value
 from hetrl_core.job.spec import HubDataset, ObjectStore
 from hetrl_core.launch import Address, Launch
 from hetrl_ownership.owned_folder import OwnedFolder
@@ -140,7 +140,8 @@ def _fetched(launch: Launch, stop: threading.Event) -> Path | Unusable:
         case ObjectStore() as source:
             from hetrl_runtime.data import store  # noqa: PLC0415
 
-            fetched = partial(store.fetched, source)
+            accepts = Aspect.DATA in launch.training.allowed_changes
+            fetched = partial(store.fetched, source, accepts_changes=accepts)
     return fetched(
         data.prompts,
         state_path=Path(launch.state_path),

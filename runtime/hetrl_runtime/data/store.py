@@ -28,6 +28,7 @@ from obstore.exceptions import (
 )
 from obstore.store import from_url
 
+from hetrl_core.job.identity import Aspect
 from hetrl_core.job.spec import ObjectStore
 from hetrl_runtime.data.fetch_retry import Failed, fetch_with_retries
 from hetrl_runtime.data.prompt import Unusable
@@ -76,6 +77,7 @@ def fetched(
     state_path: Path,
     timeout_seconds: float,
     stop: threading.Event,
+    accepts_changes: bool = False,
 ) -> Path | Unusable:
     """Return where a store's objects are on this machine, or why they cannot be fetched.
 
@@ -88,8 +90,15 @@ def fetched(
         state_path: the coordinator's own folder.
         timeout_seconds: how long to retry.
         stop: set when the answer is no longer needed.
+        accepts_changes: whether to read objects as they are now, also if they have changed.
     """
-    copy = _Copy(source=source, files=files, state_path=state_path, stop=stop)
+    copy = _Copy(
+        source=source,
+        files=files,
+        state_path=state_path,
+        stop=stop,
+        accepts_changes=accepts_changes,
+    )
     return fetch_with_retries(copy.ask, timeout_seconds=timeout_seconds, stop=stop)
 
 
@@ -101,6 +110,7 @@ class _Copy:
     files: str
     state_path: Path
     stop: threading.Event
+    accepts_changes: bool = False
 
     def ask(self) -> Path | Failed:
         """Fetch what is not here yet."""
@@ -117,20 +127,22 @@ class _Copy:
 
     def _fetch(self) -> Path | Failed:
         folder, known = self.state_path / _FOLDER, self._pinned()
-        if known and all((folder / path).is_file() for path in known):
+        if known and not self.accepts_changes and all((folder / path).is_file() for path in known):
             return folder / self.files
         store = from_url(self.source.url, client_options=_CLIENT, retry_config=_RETRIES)
         found = {each["path"]: each for each in self._found(store)}
         tags = {path: _tag(each) for path, each in found.items()}
         if not found:
             return Failed(message=f"no object is named like {self._uri}", may_pass=False)
-        if known and known != tags:
+        if known and known != tags and not self.accepts_changes:
             changed = sorted(path for path in known | tags if known.get(path) != tags.get(path))
             return Failed(
-                message=f"{self.source}/{changed[0]} has changed since the run began",
+                message=f"{self.source}/{changed[0]} has changed since the run began; to continue "
+                f"in the data as they are now, allow the change {Aspect.DATA}: set "
+                "spec.storage.checkpoints.allowChanges (hetrl run: --allow-change data)",
                 may_pass=False,
             )
-        if not known:
+        if known != tags:
             self._pin(tags)
         for each in found.values():
             self._download(store, each)

@@ -114,9 +114,31 @@ def test_run_refuses_changed_data(bucket: Bucket, tmp_path: Path) -> None:
     where.unlink()
     bucket.objects = {"train.jsonl": lines(2)}
 
-    assert fetch("train.jsonl", tmp_path) == Unusable(
-        message="s3://sums/train.jsonl has changed since the run began"
+    refused = fetch("train.jsonl", tmp_path)
+
+    assert isinstance(refused, Unusable)
+    assert refused.message.startswith("s3://sums/train.jsonl has changed since the run began")
+    assert "spec.storage.checkpoints.allowChanges (hetrl run: --allow-change data)" in (
+        refused.message
     )
+
+
+def test_run_reads_changed_data_where_the_job_allows_it(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects = {"train.jsonl": lines(1)}
+    fetch("train.jsonl", tmp_path)
+    bucket.objects = {"train.jsonl": lines(2)}
+
+    changed = fetched(
+        SUMS,
+        "train.jsonl",
+        state_path=tmp_path,
+        timeout_seconds=30.0,
+        stop=GOES_ON,
+        accepts_changes=True,
+    )
+
+    assert questions(changed) == ["2 + 1?"]
+    assert questions(fetch("train.jsonl", tmp_path)) == ["2 + 1?"]
 
 
 def test_run_of_other_data_in_the_same_folder_starts_again(bucket: Bucket, tmp_path: Path) -> None:
