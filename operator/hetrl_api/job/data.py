@@ -116,7 +116,7 @@ class Data(ApiModel):
     """Prompts and rewards."""
 
     prompts: Source
-    """A JSONL file; a Parquet file (`.parquet`); or a pattern for the Parquet shards of one split
+    """A JSONL file; a Parquet file (`.parquet`); or a pattern for the shards of one split
     (`data/train-*.parquet`). With hub: the data set. What is not on a volume the coordinator
     fetches once."""
 
@@ -127,10 +127,12 @@ class Data(ApiModel):
     """With hub: branch, tag or commit. A run reads one commit, whatever becomes of a branch."""
 
     question_field: FieldName = "question"
-    """The field or column of the problem: `question` in GSM8K, `problem` in MATH-500."""
+    """The field or column of the problem: `question` in GSM8K, `problem` in MATH-500. Text, or the
+    messages of a chat that ends in a user's; `a.b` is field `b` inside field `a`."""
 
     answer_field: FieldName = "answer"
-    """That of the reference answer, which may be a worked solution that ends in `#### 18`."""
+    """That of the reference answer: a number, or text, which may be a worked solution that ends in
+    `#### 18`. In verl's data `reward_model.ground_truth`."""
 
     reward: RewardName = Reward.MATH.value
     """math: 1 where the answers are equal as mathematics; exact: 1 where they are equal as text;

@@ -222,6 +222,7 @@ class Run:
             question=prompt.question,
             answer=prompt.answer,
             columns=json.dumps(dict(prompt.columns), default=str) if prompt.columns else "",
+            messages=json.dumps(prompt.messages) if prompt.messages else "",
         )
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:

@@ -367,6 +367,7 @@ def _lease(lease: PromptLease) -> pb.Lease:
         answer=lease.answer,
         traceparents=lease.traceparents,
         columns=lease.columns,
+        messages=lease.messages,
     )
 
 

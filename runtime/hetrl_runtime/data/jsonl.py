@@ -4,12 +4,20 @@ The whole file is checked once and only the places of its lines are kept, so tha
 larger than memory can be used and a bad line is known before any GPU is.
 """
 
+import bisect
 import json
 from array import array
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
 from hetrl_runtime.data.prompt import Fields, Prompt, Unusable, prompt_of
+
+_EXPECTED = "expected JSON lines, one object a line, or Parquet (.parquet)"
+
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+"""How such files begin: they cannot be read from their middle."""
 
 
 class JsonlPrompts:
@@ -48,6 +56,8 @@ def open_jsonl(path: Path, fields: Fields) -> JsonlPrompts | Unusable:
     """
     lines, offsets = array("q"), array("q")
     with path.open("rb") as file:
+        if packed := _compression(file):
+            return Unusable(message=f"{path} is compressed with {packed}: decompress it")
         offset = 0
         for number, text in enumerate(file, start=1):
             if text.strip():
@@ -60,12 +70,60 @@ def open_jsonl(path: Path, fields: Fields) -> JsonlPrompts | Unusable:
     return JsonlPrompts(path, fields, lines=lines, offsets=offsets)
 
 
+class Shards:
+    """The prompts of several files, one after the other."""
+
+    def __init__(self, files: Sequence[JsonlPrompts]) -> None:
+        self._files = files
+        self._ends = list(accumulate(map(len, files)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> Prompt:
+        number = bisect.bisect_right(self._ends, index)
+        return self._files[number][index - (self._ends[number - 1] if number else 0)]
+
+    def close(self) -> None:
+        """Close the files."""
+        for each in self._files:
+            each.close()
+
+
+def open_jsonl_shards(shards: Sequence[Path], fields: Fields) -> Shards | Unusable:
+    """Check files from end to end and return their prompts, or what is wrong with them.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    found: list[JsonlPrompts] = []
+    for each in shards:
+        opened = open_jsonl(each, fields)
+        if isinstance(opened, Unusable):
+            Shards(found).close()
+            return opened
+        found.append(opened)
+    return Shards(found)
+
+
+def _compression(file: BinaryIO) -> str:
+    begin = file.read(8)
+    file.seek(0)
+    return next((name for mark, name in _COMPRESSED.items() if begin.startswith(mark)), "")
+
+
 def _parse(text: bytes, fields: Fields, *, place: str, number: int) -> Prompt | Unusable:
     try:
         record = json.loads(text)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        return Unusable(
+            message=f"{place}: not UTF-8: byte 0x{byte:02x} at {error.start}; convert the file, as "
+            "with iconv -t UTF-8"
+        )
     except (ValueError, RecursionError) as error:
-        return Unusable(message=f"{place}: not JSON: {error}")
+        return Unusable(message=f"{place}: not JSON: {error}; {_EXPECTED}")
     if not isinstance(record, dict):
         kind = type(record).__name__
-        return Unusable(message=f"{place}: must be a JSON object, got {kind}")
+        return Unusable(message=f"{place}: must be a JSON object, got {kind}; {_EXPECTED}")
     return prompt_of(record, fields, place=place, number=number)

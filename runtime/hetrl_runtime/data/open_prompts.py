@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hetrl_runtime.data.jsonl import open_jsonl
+from hetrl_runtime.data.jsonl import open_jsonl_shards
 from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
 
 _PARQUET = ".parquet"
@@ -15,7 +15,7 @@ def open_prompts(path: str | os.PathLike[str], fields: Fields = _GSM8K) -> Promp
 
     Args:
         path: a file of JSON lines; a Parquet file (``.parquet``); or a pattern for the shards of
-            one split, ``data/train-*.parquet``, taken in the order of their names.
+            one split, ``data/train-*.jsonl``, taken in the order of their names.
         fields: which fields hold problem and solution.
     """
     where = Path(path)
@@ -30,11 +30,11 @@ def open_prompts(path: str | os.PathLike[str], fields: Fields = _GSM8K) -> Promp
 
 
 def _opened(where: Path, fields: Fields) -> PromptSource | Unusable:
-    if where.suffix != _PARQUET:
-        return open_jsonl(where, fields)
     shards = sorted(where.parent.glob(where.name)) if "*" in where.name else [where]
     if not shards:
         return Unusable(message=f"cannot read prompts from {where}: no file is named like that")
+    if where.suffix.lower() != _PARQUET:
+        return open_jsonl_shards(shards, fields)
     # Imported at the first use: a run on JSON lines need not have it in memory.
     from hetrl_runtime.data.parquet import open_parquet  # noqa: PLC0415
 

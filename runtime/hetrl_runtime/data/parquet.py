@@ -58,8 +58,9 @@ class ParquetPrompts:
     def fault(self) -> Unusable | None:
         """Check every row in turn; return the fault of the first bad one."""
         for path, file in zip(self._paths, self._files, strict=True):
+            names = file.schema_arrow.names
             for name in (self._fields.question, self._fields.answer):
-                if name not in file.schema_arrow.names:
+                if name not in names and name.partition(".")[0] not in names:
                     return Unusable(message=f"{path}: has no column {name!r}")
         for number in range(len(self._groups)):
             table, first_row = self._group(number)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from hetrl_runtime.data.record import Missing, answer_of, chat_of, value_at
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
@@ -14,6 +16,9 @@ class Prompt:
     answer: str
     line: int
     """Its line or row in the file, counted from 1."""
+
+    messages: tuple[Mapping[str, str], ...] = ()
+    """The chat that ends in the question; empty where the question is all of it."""
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     """All fields of its record by name, where the job's reward takes them; else empty."""
@@ -53,18 +58,26 @@ def prompt_of(
     record: Mapping[str, Any], fields: Fields, *, place: str, number: int
 ) -> Prompt | Unusable:
     """Return the prompt in a record, or what is wrong with it at its place."""
-    for name in (fields.question, fields.answer):
-        if name not in record:
+    question, answer = value_at(record, fields.question), value_at(record, fields.answer)
+    for name, value in ((fields.question, question), (fields.answer, answer)):
+        if isinstance(value, Missing):
             return Unusable(message=f"{place}: has no {name!r}")
-        value = record[name]
-        if not isinstance(value, str) or not value.strip():
-            shown = json.dumps(value, default=str)[:60]
-            return Unusable(
-                message=f"{place}: {name!r} must be text that is not blank, got {shown}"
-            )
+    chat, reference = chat_of(question), answer_of(answer)
+    if chat is None:
+        return _unusable(place, fields.question, question, or_else=", or messages of a chat")
+    if reference is None:
+        return _unusable(place, fields.answer, answer)
     return Prompt(
-        question=record[fields.question],
-        answer=record[fields.answer],
+        question=chat.question,
+        answer=reference,
+        messages=chat.messages if len(chat.messages) > 1 else (),
         line=number,
         columns=record if fields.keeps_others else {},
+    )
+
+
+def _unusable(place: str, name: str, value: Any, *, or_else: str = "") -> Unusable:
+    shown = json.dumps(value, default=str)[:60]
+    return Unusable(
+        message=f"{place}: {name!r} must be text that is not blank{or_else}, got {shown}"
     )

@@ -76,7 +76,7 @@ async def measure(
             await engine.start()
             generations = await asyncio.gather(
                 *(
-                    _answer(engine, prompts, problem.question, name=str(index), data=data)
+                    _answer(engine, prompts, problem, name=str(index), data=data)
                     for index, problem in enumerate(problems)
                 )
             )
@@ -126,12 +126,14 @@ def _settings(
 async def _answer(
     engine: InferenceEngine,
     prompts: PromptFormat,
-    question: str,
+    problem: Prompt,
     *,
     name: str,
     data: DataSpec,
 ) -> Generation | PromptTooLong:
-    prompt = prompts.encode(question, max_prompt_tokens=data.max_prompt_tokens)
+    prompt = prompts.encode(
+        problem.question, max_prompt_tokens=data.max_prompt_tokens, messages=problem.messages
+    )
     if isinstance(prompt, PromptTooLong):
         return prompt
     request = GenerationRequest(

@@ -4,7 +4,7 @@ The engines know tokens only.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,18 @@ class PromptFormat:
                 "config.json nor its tokenizer: no response would ever end"
             )
 
-    def encode(self, question: str, *, max_prompt_tokens: int) -> tuple[int, ...] | PromptTooLong:
-        """Return the prompt of a question: a chat's first turn, or the plain text."""
-        tokens = self._tokens(question)
+    def encode(
+        self,
+        question: str,
+        *,
+        max_prompt_tokens: int,
+        messages: Sequence[Mapping[str, str]] = (),
+    ) -> tuple[int, ...] | PromptTooLong:
+        """Return the prompt of a question: a chat's first turn, or the plain text.
+
+        Where the data have a chat, ``messages`` are all of it, and end in the question.
+        """
+        tokens = self._tokens(messages or [{"role": "user", "content": question}])
         if len(tokens) > max_prompt_tokens:
             return PromptTooLong(num_tokens=len(tokens), max_prompt_tokens=max_prompt_tokens)
         return tuple(tokens)
@@ -76,11 +85,11 @@ class PromptFormat:
         has_ended = tokens[-1] in self.end_tokens
         return str(self._tokenizer.decode(tokens[:-1] if has_ended else tokens))
 
-    def _tokens(self, question: str) -> list[int]:
+    def _tokens(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         if not self._tokenizer.chat_template:
-            return list(self._tokenizer.encode(question))
+            return list(self._tokenizer.encode("\n\n".join(each["content"] for each in messages)))
         text = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}],
+            list(messages),
             tools=self.calls.schemas if self.calls else None,
             tokenize=False,
             add_generation_prompt=True,

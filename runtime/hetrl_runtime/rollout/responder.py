@@ -89,7 +89,11 @@ class Responder:
     ) -> SampledTrajectory | FailedTrajectory:
         started = time.monotonic()
         data = self._launch.data
-        prompt = self._prompts.encode(lease.question, max_prompt_tokens=data.max_prompt_tokens)
+        prompt = self._prompts.encode(
+            lease.question,
+            max_prompt_tokens=data.max_prompt_tokens,
+            messages=json.loads(lease.messages or "[]"),
+        )
         if isinstance(prompt, PromptTooLong):
             return FailedTrajectory(
                 group=identity.group,

@@ -125,20 +125,22 @@ class LeaseReply(_message.Message):
     def __init__(self, leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., register_again: _Optional[bool] = ...) -> None: ...
 
 class Lease(_message.Message):
-    __slots__ = ("group", "members", "question", "answer", "traceparents", "columns")
+    __slots__ = ("group", "members", "question", "answer", "traceparents", "columns", "messages")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENTS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
     group: int
     members: _containers.RepeatedScalarFieldContainer[int]
     question: str
     answer: str
     traceparents: _containers.RepeatedScalarFieldContainer[str]
     columns: str
-    def __init__(self, group: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., traceparents: _Optional[_Iterable[str]] = ..., columns: _Optional[str] = ...) -> None: ...
+    messages: str
+    def __init__(self, group: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., traceparents: _Optional[_Iterable[str]] = ..., columns: _Optional[str] = ..., messages: _Optional[str] = ...) -> None: ...
 
 class Trajectory(_message.Message):
     __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent", "reference_log_probs", "unjudged")

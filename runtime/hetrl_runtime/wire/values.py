@@ -100,6 +100,9 @@ class PromptLease:
     columns: str = ""
     """All fields of the prompt's record as a JSON object; empty where no reward takes them."""
 
+    messages: str = ""
+    """The chat that ends in the question as a JSON array; empty where the question is all of it."""
+
     def traceparent_of(self, member: int) -> str:
         """Return the name of a member's span; empty where it has none."""
         if len(self.traceparents) != len(self.members):

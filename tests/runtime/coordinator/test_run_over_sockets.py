@@ -355,3 +355,19 @@ async def test_trainer_may_end_the_run_with_a_reason(tmp_path: Path) -> None:
 
     assert ending == no_signal
     assert not ending.succeeded
+
+
+async def test_chat_of_the_data_reaches_the_worker(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    chat = [{"role": "system", "content": "Add."}, {"role": "user", "content": "1+1?"}]
+    Path(launch.data.prompts).write_text(json.dumps({"question": chat, "answer": 2}) + "\n")
+
+    async with a_coordinator(launch):
+        await asyncio.to_thread(train, launch, resume=ResumePoint(), until=0)
+        async with WorkerClient(launch, process="rollout-0") as worker, asyncio.timeout(60):
+            while not (leases := await worker.lease(version=0, max_trajectories=1)):
+                pass
+    (lease,) = leases
+
+    assert (lease.question, lease.answer) == ("1+1?", "2")
+    assert json.loads(lease.messages) == chat

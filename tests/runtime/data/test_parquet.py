@@ -88,15 +88,18 @@ def test_row_groups_in_memory_are_few(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         (
             {"problem": ["?"] * 5 + [" "] + ["?"] * 4},
-            ", row 6: 'problem' must be text that is not blank, got \" \"",
+            ", row 6: 'problem' must be text that is not blank, or messages of a chat, got \" \"",
         ),
         (
             {"answer": ["1"] * 9 + [None]},
             ", row 10: 'answer' must be text that is not blank, got null",
         ),
-        ({"answer": list(range(10))}, ", row 1: 'answer' must be text that is not blank, got 0"),
+        (
+            {"answer": [True] * 10},
+            ", row 1: 'answer' must be text that is not blank, got true",
+        ),
     ],
-    ids=["a blank problem", "no answer", "answers that are numbers"],
+    ids=["a blank problem", "no answer", "answers that are neither text nor numbers"],
 )
 def test_bad_row_is_named(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:
     path = a_shard(tmp_path / "math.parquet", range(10), **changes)

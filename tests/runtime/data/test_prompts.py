@@ -52,9 +52,12 @@ def test_prompts_are_read_by_index_with_their_lines(tmp_path: Path) -> None:
         ("3", "must be a JSON object, got int"),
         ('{"answer": "1"}', "has no 'question'"),
         ('{"question": "?"}', "has no 'answer'"),
-        ('{"question": 7, "answer": "1"}', "'question' must be text that is not blank, got 7"),
+        (
+            '{"question": 7, "answer": "1"}',
+            "'question' must be text that is not blank, or messages of a chat, got 7",
+        ),
         ('{"question": "?", "answer": " "}', "'answer' must be text that is not blank"),
-        ("\udcff", "not JSON"),
+        ("\udcff", "not UTF-8: byte 0xff at 0"),
     ],
     ids=[
         "cut off",

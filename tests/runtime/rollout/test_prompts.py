@@ -40,6 +40,28 @@ def test_question_is_a_first_turn_with_a_chat_template(tmp_path: Path) -> None:
     assert prompts.decode(tokens) == "user:12+3=\nassistant:"
 
 
+CHAT = [{"role": "system", "content": "Add."}, {"role": "user", "content": "12+3="}]
+
+
+def test_chat_is_rendered_whole_by_the_template(tmp_path: Path) -> None:
+    template = "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}"
+    prompts = PromptFormat(a_folder(tmp_path, chat_template=template))
+
+    tokens = prompts.encode("12+3=", max_prompt_tokens=100, messages=CHAT)
+
+    assert isinstance(tokens, tuple)
+    assert prompts.decode(tokens) == "system:Add.\nuser:12+3=\n"
+
+
+def test_chat_is_plain_text_without_a_template(tmp_path: Path) -> None:
+    prompts = PromptFormat(a_folder(tmp_path))
+
+    tokens = prompts.encode("12+3=", max_prompt_tokens=100, messages=CHAT)
+
+    assert isinstance(tokens, tuple)
+    assert prompts.decode(tokens) == "Add.\n\n12+3="
+
+
 def test_prompt_beyond_the_limit_is_refused_with_both_numbers(tmp_path: Path) -> None:
     prompts = PromptFormat(a_folder(tmp_path))
 

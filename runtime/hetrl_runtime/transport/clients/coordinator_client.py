@@ -108,6 +108,7 @@ class WorkerClient(FollowerClient):
                 answer=each.answer,
                 traceparents=tuple(each.traceparents),
                 columns=each.columns,
+                messages=each.messages,
             )
             for each in reply.leases
         )
