@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import socket
-import time
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -151,7 +151,9 @@ def _acquired(lock: BaseFileLock, longest_wait: Callable[[], float]) -> BaseFile
 def _expiry_seconds(lease: Path) -> float:
     """Return how long an old lease has to be watched before it may be taken; 0 for a fresh one."""
     try:
-        age_seconds = time.time() - lease.stat().st_mtime
+        # By the file system's clock, which may differ from this machine's.
+        with tempfile.TemporaryFile(dir=lease.parent) as now:
+            age_seconds = os.fstat(now.fileno()).st_mtime - lease.stat().st_mtime
     except OSError:
         return 0.0
     return LEASE_SECONDS + _LEASE_GRACE_SECONDS if age_seconds > LEASE_SECONDS else 0.0

@@ -12,6 +12,7 @@ from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.job.identity import Aspect, Value
 from hetrl_core.job.spec import DataSpec, RegexReward, TrainingSpec
 from hetrl_ownership.owned_folder import InUseError
+from hetrl_runtime.trainer.checkpoints import checkpoint
 from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointError, CheckpointFolder, read
 from hetrl_runtime.trainer.checkpoints.continuation import recorded_identity
 from hetrl_runtime.trainer.checkpoints.identity import identity_of, model_digest
@@ -204,6 +205,24 @@ def test_checkpoint_folder_of_another_trainer_is_refused(tmp_path):
     first.close()
     second.take("another-run")
     second.close()
+
+
+def test_checkpoint_folder_of_the_same_run_may_be_free_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "TAKEOVER_SECONDS", 0.1)
+    first = CheckpointFolder(tmp_path, keep_last=3)
+    first.take("run")
+
+    with pytest.raises(InUseError):
+        CheckpointFolder(tmp_path, keep_last=3).take("run")
+
+    first.close()
+
+
+def test_checkpoint_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(CheckpointError, match=r"cannot write checkpoints to .*file/here"):
+        CheckpointFolder(tmp_path / "file" / "here", keep_last=1).take("run")
 
 
 def test_checkpoint_is_not_written_into_a_lost_folder(launch, monkeypatch):

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from hetrl_core.job.identity import Identity
-from hetrl_ownership.owned_folder import InUseError, OwnedFolder
+from hetrl_ownership.owned_folder import InUseError, OwnedFolder, owner_of
 from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.trainer.checkpoints import identity
 from hetrl_runtime.wire.values import ResumePoint
@@ -78,10 +78,19 @@ class CheckpointFolder:
         """Own the folder from now on; wait for an earlier process of this run to end.
 
         Raises:
-            CheckpointError: it is in use, or cannot be written.
+            CheckpointError: another run uses it, or it cannot be written.
+            InUseError: an earlier process of this run did not end in time; a later one may have.
         """
-        with _naming(self.root):
+        try:
             self._owned = OwnedFolder.take(self.root, run=run, wait_seconds=TAKEOVER_SECONDS)
+        except InUseError as error:
+            owner = owner_of(self.root)
+            if owner and owner.run == run:
+                raise
+            raise CheckpointError(str(error)) from error
+        except OSError as error:
+            reason = error.strerror or error
+            raise CheckpointError(f"cannot write checkpoints to {self.root}: {reason}") from error
 
     def close(self) -> None:
         """Leave the folder to others."""
