@@ -64,7 +64,7 @@ def test_parquet_of_verl_is_read_by_dotted_fields(tmp_path: Path) -> None:
     assert (first.question, first.answer, first.messages) == ("2+7?", "9", ())
 
 
-def test_field_whose_name_has_a_dot_comes_before_a_nested_one(tmp_path: Path) -> None:
+def test_field_named_with_a_dot_comes_before_a_nested_one(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {"question": "?", "a.b": "dotted", "a": {"b": "nested"}})
 
     assert opened(path, Fields(answer="a.b"))[0].answer == "dotted"
@@ -153,7 +153,7 @@ def test_compressed_file_is_named_as_such(
     ],
     ids=["latin-1", "array", "array on lines", "commas"],
 )
-def test_other_formats_are_refused_with_what_is_expected(
+def test_formats_not_read_are_refused_with_what_is_expected(
     tmp_path: Path, text: bytes, said: str
 ) -> None:
     path = tmp_path / "train.json"

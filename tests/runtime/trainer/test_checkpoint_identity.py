@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from huggingface_hub import constants
 
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.job.identity import Aspect, Value
-from hetrl_core.job.spec import DataSpec, RegexReward, TrainingSpec
+from hetrl_core.job.spec import DataSpec, ModelFiles, RegexReward, TrainingSpec
 from hetrl_ownership.owned_folder import InUseError
 from hetrl_runtime.trainer.checkpoints import checkpoint
 from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointError, CheckpointFolder, read
@@ -89,6 +90,20 @@ def test_model_digest_does_not_depend_on_files_of_weights(model):
 def launch(tmp_path, model):
     assert model.parent == tmp_path
     return a_launch(tmp_path)
+
+
+def test_model_of_the_hub_is_that_of_its_files(tmp_path, launch, model, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    commit = "0" * 40
+    cached = tmp_path / "hub" / "models--team--sums"
+    shutil.copytree(model, cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(commit)
+    files = ModelFiles(source="team/sums", is_path=False)
+
+    found = identity_of(replace(launch, model=files))[Aspect.MODEL]
+
+    assert found == Value(name="team/sums", digest=model_digest(model))
 
 
 def of(launch):
