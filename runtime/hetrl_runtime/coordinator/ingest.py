@@ -1,7 +1,8 @@
 """Ingest of deliveries: accept or refuse each, report it, and end the run if no delivery can help.
 
-``state`` decides what may be accepted, ``dynamic_sampling`` which groups carry no signal, and
-``failure_budget`` how many prompts may fail. ``run`` sends the receipts.
+``state`` decides what may be accepted, ``dynamic_sampling`` which groups carry no signal,
+``failure_budget`` how many prompts may fail, and ``reward_budget`` how many responses may go
+without a reward. ``run`` sends the receipts.
 """
 
 import logging
@@ -11,6 +12,7 @@ from hetrl_runtime.coordinator.journal.run_journal import RunJournal
 from hetrl_runtime.coordinator.reporting.reporting import Reporting
 from hetrl_runtime.coordinator.rules.dynamic_sampling import DynamicSampling
 from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
+from hetrl_runtime.coordinator.rules.reward_budget import RewardBudget
 from hetrl_runtime.coordinator.rules.state import RunState
 from hetrl_runtime.tracing.groups import GroupTraces
 from hetrl_runtime.wire import codec
@@ -35,6 +37,7 @@ class Ingest:
         *,
         dynamic_sampling: DynamicSampling,
         failure_budget: FailureBudget,
+        reward_budget: RewardBudget,
         end: Callable[[Ending], None],
     ) -> None:
         self._state = state
@@ -43,9 +46,10 @@ class Ingest:
         self._traces = traces
         self._dynamic_sampling = dynamic_sampling
         self._failure_budget = failure_budget
+        self._reward_budget = reward_budget
         self._end = end
         self.accepted_at: float | None = None
-        """When a trajectory was accepted last, or from when on one could be."""
+        """When a response was taken in last, or from when on one could be."""
 
     def take(self, message: bytes, *, now: float) -> pb.DeliveryReceipt:
         """Take a message in; return its receipt, which may leave once the journal is flushed."""
@@ -60,6 +64,8 @@ class Ingest:
                 log.warning("trajectory malformed: id=%s reason=%s", found.id, found.error)
                 self._fail(found)
                 outcome, detail = Outcome.MALFORMED, found.error
+            case FailedTrajectory() if found.unjudged:
+                outcome, detail = self._leave_unjudged(found, now=now), found.error
             case FailedTrajectory():
                 outcome, detail = self._fail(found), found.error
         if outcome is not Outcome.ACCEPTED:
@@ -72,6 +78,7 @@ class Ingest:
         self.accepted_at = now
         self._traces.accepted(accepted, now=now)
         self._failure_budget.renew()
+        self._reward_budget.renew()
         self._leave_out_silent(accepted.group)
 
     def _leave_out_silent(self, group: int) -> None:
@@ -83,11 +90,27 @@ class Ingest:
         if ending := self._dynamic_sampling.ending:
             self._end(ending)
 
+    def _leave_unjudged(self, failed: FailedTrajectory, *, now: float) -> Outcome:
+        """Complete a group without a member's reward, or drop it where too few have one."""
+        outcome = self._state.leave_unjudged(failed)
+        if outcome is not Outcome.UNJUDGED:
+            return outcome
+        log.warning("trajectory unjudged: id=%s error=%s", failed.id, failed.error)
+        self.accepted_at = now
+        if self._state.lacks_rewards(failed.group):
+            self._abandon(failed.group, "left out: too few of its responses were judged")
+            self._reporting.count_unjudged_group()
+        else:
+            self._leave_out_silent(failed.group)
+        if ending := self._reward_budget.unjudged(failed):
+            self._end(ending)
+        return outcome
+
     def _fail(self, failed: FailedTrajectory) -> Outcome:
         outcome = self._state.fail(failed)
         if outcome is Outcome.FAILED:
             log.warning("trajectory failed: id=%s error=%s", failed.id, failed.error)
-        if outcome is Outcome.FAILED and self._state.is_hopeless(failed.group):
+        if outcome is Outcome.FAILED and self._state.has_failed(failed.group):
             self._abandon(failed.group, "given up")
             if ending := self._failure_budget.given_up(failed):
                 self._end(ending)

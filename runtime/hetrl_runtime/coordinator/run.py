@@ -27,6 +27,7 @@ from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
 from hetrl_runtime.coordinator.rules.members import Member, Members
 from hetrl_runtime.coordinator.rules.open_groups import GroupLease
 from hetrl_runtime.coordinator.rules.prompts import Prompts
+from hetrl_runtime.coordinator.rules.reward_budget import RewardBudget
 from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.process.faults import FaultPoints, Point
@@ -119,6 +120,9 @@ class Run:
             self._traces,
             dynamic_sampling=DynamicSampling(launch.algorithm),
             failure_budget=FailureBudget(prompts),
+            reward_budget=RewardBudget(
+                launch.algorithm, has_judged=bool(self.state.version or self.state.num_buffered)
+            ),
             end=self.end,
         )
         self._ingest.accepted_at = now if self.state.epoch else None

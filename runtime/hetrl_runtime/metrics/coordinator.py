@@ -36,6 +36,10 @@ class CoordinatorMetrics:
             "hetrl_groups_left_out",
             "Groups that dynamic sampling left out because their rewards were all equal.",
         )
+        self.unjudged_groups = counter(
+            "hetrl_groups_unjudged",
+            "Groups left out because fewer than two of their responses were judged.",
+        )
         self.buffered = gauge(
             "hetrl_buffer_trajectories", "Trajectories accepted and not consumed."
         )

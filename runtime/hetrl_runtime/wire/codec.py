@@ -57,6 +57,7 @@ def _message(trajectory: SampledTrajectory | FailedTrajectory) -> pb.Trajectory:
             process=trajectory.process,
             error=trajectory.error or "unknown error",
             unjudged=trajectory.unjudged,
+            left_out=trajectory.left_out,
         )
     return pb.Trajectory(
         group=trajectory.group,
@@ -87,7 +88,11 @@ def receive_trajectory(data: bytes) -> DeliveredTrajectory | FailedTrajectory | 
         return _failure(Malformed, message, reason)
     if message.error:
         failed = _failure(FailedTrajectory, message, message.error[:MAX_TEXT_CHARS])
-        return replace(failed, unjudged=message.unjudged[:MAX_REASON_CHARS])
+        return replace(
+            failed,
+            unjudged=message.unjudged[:MAX_REASON_CHARS],
+            left_out=message.left_out[:MAX_REASON_CHARS],
+        )
     response = inspected(message, size_bytes=len(data))
     if isinstance(response, str):
         return _failure(Malformed, message, response)

@@ -18,6 +18,8 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MALFORMED: _ClassVar[Outcome]
     FAILED: _ClassVar[Outcome]
     UNSCORED: _ClassVar[Outcome]
+    UNJUDGED: _ClassVar[Outcome]
+    LEFT_OUT: _ClassVar[Outcome]
 OUTCOME_UNSPECIFIED: Outcome
 ACCEPTED: Outcome
 DUPLICATE: Outcome
@@ -27,6 +29,8 @@ FENCED: Outcome
 MALFORMED: Outcome
 FAILED: Outcome
 UNSCORED: Outcome
+UNJUDGED: Outcome
+LEFT_OUT: Outcome
 
 class JobIdentity(_message.Message):
     __slots__ = ("namespace", "name", "uid")
@@ -143,7 +147,7 @@ class Lease(_message.Message):
     def __init__(self, group: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., traceparents: _Optional[_Iterable[str]] = ..., columns: _Optional[str] = ..., messages: _Optional[str] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent", "reference_log_probs", "unjudged")
+    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent", "reference_log_probs", "unjudged", "left_out")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -162,6 +166,7 @@ class Trajectory(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
     UNJUDGED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     group: int
     member: int
     epoch: int
@@ -180,7 +185,8 @@ class Trajectory(_message.Message):
     traceparent: str
     reference_log_probs: bytes
     unjudged: str
-    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ..., traceparent: _Optional[str] = ..., reference_log_probs: _Optional[bytes] = ..., unjudged: _Optional[str] = ...) -> None: ...
+    left_out: str
+    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ..., traceparent: _Optional[str] = ..., reference_log_probs: _Optional[bytes] = ..., unjudged: _Optional[str] = ..., left_out: _Optional[str] = ...) -> None: ...
 
 class Trajectories(_message.Message):
     __slots__ = ("trajectories",)
@@ -332,7 +338,7 @@ class ProgressRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "total_steps", "version", "samples_per_second", "reward_mean", "staleness_mean", "staleness_p95", "staleness_max", "eta_seconds", "buffered", "running", "finished", "outcome", "reason", "message", "processes", "waiting_for")
+    __slots__ = ("step", "total_steps", "version", "samples_per_second", "reward_mean", "staleness_mean", "staleness_p95", "staleness_max", "eta_seconds", "buffered", "running", "finished", "outcome", "reason", "message", "processes", "waiting_for", "notices")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -350,6 +356,7 @@ class Progress(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
     step: int
     total_steps: int
     version: int
@@ -367,7 +374,8 @@ class Progress(_message.Message):
     message: str
     processes: _containers.RepeatedCompositeFieldContainer[ProcessProgress]
     waiting_for: str
-    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., version: _Optional[int] = ..., samples_per_second: _Optional[float] = ..., reward_mean: _Optional[float] = ..., staleness_mean: _Optional[float] = ..., staleness_p95: _Optional[float] = ..., staleness_max: _Optional[float] = ..., eta_seconds: _Optional[float] = ..., buffered: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[bool] = ..., outcome: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[ProcessProgress, _Mapping]]] = ..., waiting_for: _Optional[str] = ...) -> None: ...
+    notices: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., version: _Optional[int] = ..., samples_per_second: _Optional[float] = ..., reward_mean: _Optional[float] = ..., staleness_mean: _Optional[float] = ..., staleness_p95: _Optional[float] = ..., staleness_max: _Optional[float] = ..., eta_seconds: _Optional[float] = ..., buffered: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[bool] = ..., outcome: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[ProcessProgress, _Mapping]]] = ..., waiting_for: _Optional[str] = ..., notices: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ProcessProgress(_message.Message):
     __slots__ = ("process", "role", "pod_set", "version", "running", "tokens_per_second", "idle_ratio")
@@ -520,20 +528,24 @@ class RewardReply(_message.Message):
     def __init__(self, reward: _Optional[float] = ...) -> None: ...
 
 class JournalEntry(_message.Message):
-    __slots__ = ("epoch_begun", "accepted", "lease_given", "committed", "abandoned", "ended")
+    __slots__ = ("epoch_begun", "accepted", "lease_given", "committed", "abandoned", "ended", "prompt_left_out", "batch_broke")
     EPOCH_BEGUN_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     LEASE_GIVEN_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     ABANDONED_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_BROKE_FIELD_NUMBER: _ClassVar[int]
     epoch_begun: EpochBegun
     accepted: bytes
     lease_given: LeaseGiven
     committed: VersionCommitted
     abandoned: GroupAbandoned
     ended: RunEnded
-    def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[bytes] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
+    prompt_left_out: PromptLeftOut
+    batch_broke: BatchBroke
+    def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[bytes] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., prompt_left_out: _Optional[_Union[PromptLeftOut, _Mapping]] = ..., batch_broke: _Optional[_Union[BatchBroke, _Mapping]] = ...) -> None: ...
 
 class EpochBegun(_message.Message):
     __slots__ = ("epoch", "resume", "trainer_instance", "needs_reference", "data")
@@ -576,6 +588,24 @@ class GroupAbandoned(_message.Message):
     GROUP_FIELD_NUMBER: _ClassVar[int]
     group: int
     def __init__(self, group: _Optional[int] = ...) -> None: ...
+
+class PromptLeftOut(_message.Message):
+    __slots__ = ("index", "line", "reason", "detail")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    line: int
+    reason: str
+    detail: str
+    def __init__(self, index: _Optional[int] = ..., line: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class BatchBroke(_message.Message):
+    __slots__ = ("trajectories",)
+    TRAJECTORIES_FIELD_NUMBER: _ClassVar[int]
+    trajectories: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
+    def __init__(self, trajectories: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ...) -> None: ...
 
 class RunEnded(_message.Message):
     __slots__ = ("reason", "message")

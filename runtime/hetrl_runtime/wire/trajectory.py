@@ -118,7 +118,8 @@ class SampledTrajectory:
 class FailedTrajectory:
     """A response that the engine could not make or the reward did not judge, and why in words.
 
-    The prompt is tried again, and given up after a few failures.
+    Where the engine failed, the prompt is tried again, and given up after a few failures. A group
+    does without a member that was not judged. A prompt that can never be used is left out.
     """
 
     group: int
@@ -128,6 +129,9 @@ class FailedTrajectory:
     error: str
     unjudged: str = ""
     """Why there is no reward, in one word; empty where there is no response."""
+
+    left_out: str = ""
+    """Why the prompt can never be used, in one word; empty where it can."""
 
     @property
     def id(self) -> TrajectoryId:

@@ -34,6 +34,12 @@ class Outcome(StrEnum):
     UNSCORED = "unscored"
     """Without the reference's words, which the trainer needs: its worker has an older plan."""
 
+    UNJUDGED = "unjudged"
+    """Without a reward: its group does without it."""
+
+    LEFT_OUT = "left_out"
+    """Its prompt cannot be used, and is not tried again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:

@@ -22,7 +22,7 @@ from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import codec
-from hetrl_runtime.wire.trajectory import TrajectoryId
+from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import (
     ALL_STEPS_DONE,
     NO_LEARNING_SIGNAL,
@@ -312,6 +312,48 @@ def test_run_in_which_no_group_teaches_ends_with_reason(tmp_path: Path) -> None:
         assert run.ending is not None
         assert run.ending.reason == NO_LEARNING_SIGNAL
         assert "20 groups in a row" in run.ending.message
+
+
+def judge_none(run: Run, *, most: int) -> set[Outcome]:
+    """Deliver responses without rewards, while prompts are leased."""
+    outcomes: set[Outcome] = set()
+    for _ in range(most):
+        leases = run.lease(WORKER, worker_version=0, max_trajectories=1, now=1.0)
+        assert isinstance(leases, tuple)
+        for identity in (each for lease in leases for each in lease.ids):
+            failed = FailedTrajectory(
+                group=identity.group,
+                member=identity.member,
+                epoch=run.state.epoch,
+                process=WORKER,
+                error="the reward was not judged: FunctionRaised: KeyError: 'x'",
+                unjudged="FunctionRaised",
+            )
+            (receipt,) = run.deliver([codec.encode_trajectory(failed)], now=1.0)
+            outcomes.add(codec.decode_receipt(receipt)[1])
+    return outcomes
+
+
+def test_reward_that_judges_nothing_ends_the_run_with_its_error(tmp_path: Path) -> None:
+    with a_run(a_launch(tmp_path, group_size=4, global_batch_size=8)) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+
+        assert judge_none(run, most=100) == {Outcome.UNJUDGED}
+
+        assert run.ending
+        assert run.ending.reason == "RewardFailed"
+        assert "KeyError: 'x'" in run.ending.message
+
+
+def test_group_with_too_few_rewards_makes_room_for_another(tmp_path: Path) -> None:
+    with a_run(a_launch(tmp_path, group_size=4, global_batch_size=8)) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        judge_none(run, most=3)
+
+        assert 0 not in {each.group for each in generate(run, now=2.0)}
+        assert {each.group for each in run.batch(now=2.0)} == {1, 2}
 
 
 def a_finished_run(run: Run) -> None:

@@ -204,16 +204,64 @@ def test_prompt_that_fails_too_often_is_dropped() -> None:
     state = a_state(group_size=2)
     for _ in range(MAX_FAILURES):
         group, member = lease(state, 1)[0]
-        assert not state.is_hopeless(group)
+        assert not state.has_failed(group)
         failed = FailedTrajectory(
             group=group, member=member, epoch=1, process=WORKER, error="too long"
         )
         assert state.fail(failed) is Outcome.FAILED
 
-    assert state.is_hopeless(0)
+    assert state.has_failed(0)
     state.abandon(0)
     assert lease(state, 1)[0].group == 1
     assert 0 not in state.resume_point().open_groups
+
+
+def unjudged(identity: TrajectoryId) -> FailedTrajectory:
+    return FailedTrajectory(
+        group=identity.group,
+        member=identity.member,
+        epoch=1,
+        process=WORKER,
+        error="the reward was not judged: TimeLimit: 5 s",
+        unjudged="TimeLimit",
+    )
+
+
+def test_unjudged_member_is_left_out_of_its_group() -> None:
+    state = a_state(group_size=3, batch_size=6)
+    ids = lease(state, 6)
+    assert state.leave_unjudged(unjudged(ids[1])) is Outcome.UNJUDGED
+    for each in (ids[0], *ids[2:]):
+        assert not state.batch()
+        deliver(state, each)
+
+    assert [each.id for each in state.batch()] == [ids[0], *ids[2:]]
+    assert state.num_buffered == state.num_ready == len(ids)
+    assert not state.lacks_rewards(0)
+    assert deliver(state, ids[1]) is Outcome.DUPLICATE
+
+
+@pytest.mark.parametrize(("group_size", "fewest"), [(1, 1), (2, 2), (3, 2), (8, 2)])
+def test_group_needs_two_members_that_can_be_judged(group_size: int, fewest: int) -> None:
+    state = a_state(group_size=group_size, batch_size=group_size)
+    ids = lease(state, group_size)
+    for num_judged, each in zip(range(group_size - 1, -1, -1), ids, strict=True):
+        state.leave_unjudged(unjudged(each))
+        assert state.lacks_rewards(0) is (num_judged < fewest)
+
+
+def test_members_of_an_unjudged_one_are_made_again_when_stale() -> None:
+    state = a_state(group_size=3, batch_size=3, max_staleness=0)
+    ids = lease(state, 3)
+    state.leave_unjudged(unjudged(ids[0]))
+    for each in ids[1:]:
+        deliver(state, each)
+    state.commit(1, consumed=(), discarded=[ids[1], ids[2]])
+
+    assert lease(state, 9) == ids[1:]
+    for each in ids[1:]:
+        deliver(state, each)
+    assert [each.id for each in state.batch()] == ids[1:]
 
 
 def test_commit_that_is_sent_twice_counts_once() -> None:

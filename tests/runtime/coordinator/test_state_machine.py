@@ -5,6 +5,8 @@ never broken, nothing is trained twice on the surviving history, no capacity is 
 nothing is lost, and the journal tells the same story as the state.
 """
 
+from collections import Counter
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -19,13 +21,13 @@ from hypothesis.stateful import (
 from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator.journal import history
 from hetrl_runtime.coordinator.rules.commits import Committed
-from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
+from hetrl_runtime.coordinator.rules.state import FEWEST_JUDGED, RunState, WorkerBehind
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
 from tests.runtime.trajectories import a_trajectory, delivered
 
-GROUP_SIZE = 2
-BATCH_SIZE = 4
+GROUP_SIZE = 3
+BATCH_SIZE = 6
 LEASE_SECONDS = 20.0
 WORKERS = ("w0", "w1", "w2")
 
@@ -113,7 +115,26 @@ class Life(RuleBasedStateMachine):
                 error="out of memory",
             )
         )
-        if self.state.is_hopeless(identity.group):
+        if self.state.has_failed(identity.group):
+            self.state.abandon(identity.group)
+            self.journal.append(history.abandoned(identity.group))
+
+    @precondition(lambda self: self.in_hand)
+    @rule(data=st.data())
+    def leave_unjudged(self, data: st.DataObject) -> None:
+        place = data.draw(st.integers(0, len(self.in_hand) - 1))
+        worker, identity, _, epoch = self.in_hand.pop(place)
+        outcome = self.state.leave_unjudged(
+            FailedTrajectory(
+                group=identity.group,
+                member=identity.member,
+                epoch=epoch,
+                process=worker,
+                error="the reward was not judged",
+                unjudged="TimeLimit",
+            )
+        )
+        if outcome is Outcome.UNJUDGED and self.state.lacks_rewards(identity.group):
             self.state.abandon(identity.group)
             self.journal.append(history.abandoned(identity.group))
 
@@ -139,7 +160,9 @@ class Life(RuleBasedStateMachine):
         batch = self.state.batch()
         if not batch:
             return
-        assert len(batch) == BATCH_SIZE
+        judged = Counter(each.group for each in batch)
+        assert len(judged) == BATCH_SIZE // GROUP_SIZE
+        assert min(judged.values()) >= FEWEST_JUDGED
         for each in batch:
             assert self.state.version - each.oldest_version <= self.eta
             assert each.newest_version <= self.state.version

@@ -24,6 +24,7 @@ from tests.runtime.launches import a_launch
                 "hetrl_max_staleness_versions": "gauge",
                 "hetrl_trajectories": "counter",
                 "hetrl_groups_left_out": "counter",
+                "hetrl_groups_unjudged": "counter",
                 "hetrl_buffer_trajectories": "gauge",
                 "hetrl_leased_trajectories": "gauge",
                 "hetrl_policy_version": "gauge",

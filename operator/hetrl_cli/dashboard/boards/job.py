@@ -255,6 +255,7 @@ _LEARNING = row(
         "no reward was given, and trajectories that new weights reached before their end.",
         {
             "groups left out": rate("hetrl_groups_left_out_total").sum(),
+            "groups with too few rewards": rate("hetrl_groups_unjudged_total").sum(),
             "rewards not judged": rate("hetrl_rewards_unjudged_total").sum(),
             "trajectories interrupted": rate("hetrl_rollout_interrupted_trajectories_total").sum(),
         },

@@ -51,6 +51,10 @@ class Reporting:
         """Count a group that was left out because its rewards were all equal."""
         self._metrics.silent_groups.inc()
 
+    def count_unjudged_group(self) -> None:
+        """Count a group that was left out because too few of its responses were judged."""
+        self._metrics.unjudged_groups.inc()
+
     def has_step(self, done: Committed, *, epoch: int) -> bool:
         """Tell whether the newest step record is of this version and epoch."""
         newest = self._files.newest_step()

@@ -37,7 +37,6 @@ class FailureBudget:
             return None
         return Ending(
             reason=ROLLOUT_FAILED,
-            message=f"{self._given_up_in_a_row} prompts in a row could not be "
-            f"{'judged' if failed.unjudged else 'generated'}, the last (line {line}) because: "
-            f"{failed.error}",
+            message=f"{self._given_up_in_a_row} prompts in a row could not be generated, "
+            f"the last (line {line}) because: {failed.error}",
         )

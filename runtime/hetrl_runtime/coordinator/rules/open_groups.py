@@ -6,6 +6,7 @@ Every member is in exactly one place::
                  ▲           │           │
                  └───────────┴───────────┘  it is generated again
 
+A member that was not judged is buffered as an empty place.
 ``state`` decides which way a member goes.
 """
 
@@ -84,11 +85,13 @@ class OpenGroups:
 
     def accept(self, trajectory: DeliveredTrajectory) -> None:
         """Move a trajectory to the buffer, from wherever it is; start its group if need be."""
-        identity = trajectory.id
-        self._start(identity.group)
-        self.leases.end(identity)
-        self.pending.discard(identity)
+        self._take(trajectory.id)
         self.buffer.add(trajectory)
+
+    def accept_unjudged(self, identity: TrajectoryId) -> None:
+        """Move a member without a reward to the buffer, as an empty place."""
+        self._take(identity)
+        self.buffer.add_unjudged(identity)
 
     def make_again(self, ids: Iterable[TrajectoryId]) -> tuple[TrajectoryId, ...]:
         """Return trajectories to pending, which are not buffered any more; return their ids."""
@@ -116,6 +119,11 @@ class OpenGroups:
         for member in range(self._group_size):
             self.leases.end(TrajectoryId(group, member))
             self.pending.discard(TrajectoryId(group, member))
+
+    def _take(self, identity: TrajectoryId) -> None:
+        self._start(identity.group)
+        self.leases.end(identity)
+        self.pending.discard(identity)
 
     def _start(self, group: int) -> None:
         if group in self.ledger.started:

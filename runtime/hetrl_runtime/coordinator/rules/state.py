@@ -22,6 +22,9 @@ from hetrl_runtime.wire.values import Outcome, ResumePoint
 MAX_FAILURES = 3
 """Failed tries of a group's members after which its prompt is given up."""
 
+FEWEST_JUDGED = 2
+"""Members with rewards that a group needs: a reward says something next to another one only."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerBehind:
@@ -75,7 +78,10 @@ class RunState:
 
     @property
     def num_buffered(self) -> int:
-        """Trajectories that are accepted and not consumed, those handed out included."""
+        """Trajectories that are accepted and not consumed, those handed out included.
+
+        Those that were not judged count until their group is done.
+        """
         return len(self._open.buffer)
 
     @property
@@ -230,12 +236,24 @@ class RunState:
         self._open.fail(failed.id)
         return Outcome.FAILED
 
-    def is_hopeless(self, group: int) -> bool:
+    def leave_unjudged(self, failed: FailedTrajectory) -> Outcome:
+        """Let a group do without a member that was not judged."""
+        if refusal := self._refusal(failed.id, failed.epoch, failed.process):
+            return refusal
+        self._open.accept_unjudged(failed.id)
+        return Outcome.UNJUDGED
+
+    def has_failed(self, group: int) -> bool:
         """Tell whether a group has failed too often to be tried again."""
         return self._open.failures[group] >= MAX_FAILURES
 
+    def lacks_rewards(self, group: int) -> bool:
+        """Tell whether too few members of a group can still be judged."""
+        num_judged = self._group_size - self._open.buffer.num_unjudged(group)
+        return num_judged < min(FEWEST_JUDGED, self._group_size)
+
     def whole_group(self, group: int) -> tuple[DeliveredTrajectory, ...]:
-        """Return a group's members once all are accepted, nothing before."""
+        """Return a group's judged members once all are delivered, nothing before."""
         return self._open.buffer.whole_group(group)
 
     def abandon(self, group: int) -> None:
