@@ -136,6 +136,9 @@ class Launch:
     """Of what else runs in a pod whose GPUs do several roles' work; where they end, any."""
 
     model: ModelFiles
+    vocab_size: int = 0
+    """Rows of the model's embedding; 0: unknown."""
+
     engine: Engine
     algorithm: AlgorithmSpec
     data: DataSpec
@@ -193,6 +196,7 @@ def launch_of(
         weights_cross_regions=weights_cross_regions(pods, sets),
         weight_transport=spec.weight_transport,
         model=ModelFiles(source=model.source, is_path=model.is_path, revision=model.revision),
+        vocab_size=model.architecture.vocab_size if model.architecture else 0,
         engine=spec.engine,
         algorithm=spec.algorithm,
         data=spec.data,

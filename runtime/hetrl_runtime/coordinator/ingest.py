@@ -20,6 +20,7 @@ from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.codec import Malformed
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import FailedTrajectory
+from hetrl_runtime.wire.validation import WireLimits
 from hetrl_runtime.wire.values import Ending, Outcome
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Ingest:
         reporting: Reporting,
         traces: GroupTraces,
         *,
+        limits: WireLimits,
         dynamic_sampling: DynamicSampling,
         failure_budget: FailureBudget,
         reward_budget: RewardBudget,
@@ -44,6 +46,7 @@ class Ingest:
         self._journal = journal
         self._reporting = reporting
         self._traces = traces
+        self._limits = limits
         self._dynamic_sampling = dynamic_sampling
         self._failure_budget = failure_budget
         self._reward_budget = reward_budget
@@ -53,13 +56,15 @@ class Ingest:
 
     def take(self, message: bytes, *, now: float) -> pb.DeliveryReceipt:
         """Take a message in; return its receipt, which may leave once the journal is flushed."""
-        found = codec.receive_trajectory(message)
+        found = codec.receive_trajectory(message, self._limits)
         detail = ""
         match found:
             case DeliveredTrajectory():
                 outcome = self._state.accept(found)
                 if outcome is Outcome.ACCEPTED:
                     self._enter(found, now=now)
+                elif outcome is Outcome.MALFORMED:
+                    detail = self._state.contradiction(found)
             case Malformed():
                 log.warning("trajectory malformed: id=%s reason=%s", found.id, found.error)
                 self._fail(found)

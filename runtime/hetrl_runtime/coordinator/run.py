@@ -36,6 +36,7 @@ from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import TrajectoryId
+from hetrl_runtime.wire.validation import limits_of
 from hetrl_runtime.wire.values import (
     ALL_STEPS_DONE,
     Announcement,
@@ -100,7 +101,8 @@ class Run:
         self._started_at = now
         self._batch_out_since: float | None = None
         path = Path(launch.state_path) / f"journal-{slug(launch.job.uid)}"
-        recovered = history.replay(self.state, journal.read(path), now=now)
+        limits = limits_of(launch)
+        recovered = history.replay(self.state, journal.read(path), now=now, limits=limits)
         self._check_data(recovered.data, of=f"journal {path}")
         self.ending = self._surviving(recovered.ending)
         self._trainer_instance = recovered.trainer_instance
@@ -118,6 +120,7 @@ class Run:
             self.journal,
             self._reporting,
             self._traces,
+            limits=limits,
             dynamic_sampling=DynamicSampling(launch.algorithm),
             failure_budget=FailureBudget(prompts),
             reward_budget=RewardBudget(

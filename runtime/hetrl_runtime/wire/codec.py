@@ -27,6 +27,8 @@ from hetrl_runtime.wire.validation import (
     INT32,
     MAX_REASON_CHARS,
     MAX_TEXT_CHARS,
+    PROTOCOL_LIMITS,
+    WireLimits,
     inspected,
     misaddressed,
 )
@@ -79,7 +81,9 @@ def _message(trajectory: SampledTrajectory | FailedTrajectory) -> pb.Trajectory:
     )
 
 
-def receive_trajectory(data: bytes) -> DeliveredTrajectory | FailedTrajectory | Malformed:
+def receive_trajectory(
+    data: bytes, limits: WireLimits = PROTOCOL_LIMITS
+) -> DeliveredTrajectory | FailedTrajectory | Malformed:
     """Read of a peer's trajectory what the coordinator needs, or say what is wrong with it."""
     message = _parsed(data)
     if isinstance(message, Malformed):
@@ -93,7 +97,7 @@ def receive_trajectory(data: bytes) -> DeliveredTrajectory | FailedTrajectory | 
             unjudged=message.unjudged[:MAX_REASON_CHARS],
             left_out=message.left_out[:MAX_REASON_CHARS],
         )
-    response = inspected(message, size_bytes=len(data))
+    response = inspected(message, size_bytes=len(data), limits=limits)
     if isinstance(response, str):
         return _failure(Malformed, message, response)
     return DeliveredTrajectory(

@@ -6,11 +6,13 @@ numpy releases the interpreter for arrays of more than 500 numbers, and on a bus
 back takes longer than the check. ``codec`` converts bytes to values.
 """
 
-from math import isfinite
+from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
+from hetrl_core.launch import Launch
 from hetrl_core.units import FLOAT32_MAX
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import TOOL_VERSION, LogProbs, Tokens, num_tool_calls
@@ -24,15 +26,43 @@ MAX_MEMBERS = 1 << 16
 MAX_FINITE_LOG_PROB = 1e-3
 """Log-probabilities are <= 0 but for rounding."""
 
+MIN_LOG_PROB = -1e6
+"""Far below what a softmax gives: logits differ by thousands, even at a temperature of 0.01."""
+
 INT32 = np.dtype("<i4")
 FLOAT32 = np.dtype("<f4")
+_UINT32 = np.dtype("<u4")
+_AT_ONCE = 500
+"""Numbers of which numpy finds the largest without releasing the interpreter."""
+
 _FINISH_REASONS = frozenset({"stop", "length"})
 _NUMBER_BYTES = 4
 _LAST_BYTE = slice(_NUMBER_BYTES - 1, None, _NUMBER_BYTES)
-"""Of every number, little-endian: its sign, and of a float most of its exponent."""
+"""Of every float, little-endian: its sign, and most of its exponent."""
 
-_SMALL_OR_NEGATIVE = bytes((*range(0x3A), *range(0x80, 0xFF)))
-"""Last bytes of float32s that are finite and negative, or positive and below 4.9e-4."""
+_SMALL_OR_NEGATIVE = bytes((*range(0x3A), *range(0x80, 0xC9)))
+"""Last bytes of float32s that are above -524,288 and negative, or positive and below 4.9e-4."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireLimits:
+    """Limits of one job to what its trajectories hold; by default those of the protocol."""
+
+    vocab_size: int = 1 << 31
+    max_prompt_tokens: int = MAX_TOKENS
+    max_response_tokens: int = MAX_TOKENS
+
+
+PROTOCOL_LIMITS = WireLimits()
+
+
+def limits_of(launch: Launch) -> WireLimits:
+    """Return the limits of a job."""
+    return WireLimits(
+        vocab_size=launch.vocab_size or PROTOCOL_LIMITS.vocab_size,
+        max_prompt_tokens=launch.data.max_prompt_tokens,
+        max_response_tokens=launch.data.max_response_tokens,
+    )
 
 
 class ResponseSeen(NamedTuple):
@@ -51,42 +81,52 @@ def misaddressed(message: pb.Trajectory) -> str:
     return "" if message.process else "process is empty"
 
 
-def inspected(message: pb.Trajectory, *, size_bytes: int) -> ResponseSeen | str:
+def inspected(
+    message: pb.Trajectory, *, size_bytes: int, limits: WireLimits = PROTOCOL_LIMITS
+) -> ResponseSeen | str:
     """Return what a response is like, or what is wrong with the message.
 
     Args:
         message: one that is not ``misaddressed``, and no failure.
         size_bytes: of the whole message.
+        limits: of the job that it is for.
     """
     if message.finish_reason not in _FINISH_REASONS:
         return f"finish_reason must be stop or length, got {message.finish_reason[:40]!r}"
     tokens, versions = message.response_tokens, message.token_versions
-    log_probs, prompt_bytes = message.behaviour_log_probs, len(message.prompt_tokens)
+    log_probs, prompt = message.behaviour_log_probs, message.prompt_tokens
     reference = message.reference_log_probs
     return (
-        _wrong_sizes(prompt_bytes, len(tokens), len(log_probs), len(versions))
+        _wrong_size("prompt_tokens", prompt, limits.max_prompt_tokens, "data.maxPromptTokens")
+        or _wrong_size(
+            "response_tokens", tokens, limits.max_response_tokens, "data.maxResponseTokens"
+        )
+        or _unequal_sizes(len(tokens), len(log_probs), len(versions))
         # No text of a shorter message can be too long.
         or (_oversized_text(message) if size_bytes > MAX_TEXT_CHARS else "")
-        or _impossible(message.reward, tokens, log_probs)
+        or _impossible_numbers(message.reward, message.generation_seconds)
+        or _outside_vocabulary("prompt_tokens", prompt, limits.vocab_size)
+        or _outside_vocabulary("response_tokens", tokens, limits.vocab_size)
+        or impossible_log_probs("behaviour_log_probs", log_probs)
         or (_impossible_reference(reference, len(tokens)) if reference else "")
         or _versions(versions, log_probs)
     )
 
 
-def _wrong_sizes(prompt: int, response: int, log_probs: int, versions: int) -> str:
-    if not response:
-        return "response_tokens is empty"
-    if not response == log_probs == versions:
-        name, size = (
-            ("behaviour_log_probs", log_probs)
-            if log_probs != response
-            else ("token_versions", versions)
-        )
-        return f"{name} has {size} bytes, response_tokens has {response}"
-    most = _NUMBER_BYTES * MAX_TOKENS
-    for name, size in (("prompt_tokens", prompt), ("response_tokens", response)):
-        if size % _NUMBER_BYTES or size > most:
-            return f"{name} has {size} bytes, must be a multiple of 4 up to {most}"
+def _wrong_size(name: str, tokens: bytes, most: int, field: str) -> str:
+    if not tokens:
+        return f"{name} is empty"
+    if len(tokens) % _NUMBER_BYTES:
+        return f"{name} has {len(tokens)} bytes, must be a multiple of {_NUMBER_BYTES}"
+    if len(tokens) > _NUMBER_BYTES * most:
+        return f"{name} has {len(tokens) // _NUMBER_BYTES} tokens, {field} is {most}"
+    return ""
+
+
+def _unequal_sizes(response: int, log_probs: int, versions: int) -> str:
+    for name, size in (("behaviour_log_probs", log_probs), ("token_versions", versions)):
+        if size != response:
+            return f"{name} has {size} bytes, response_tokens has {response}"
     return ""
 
 
@@ -97,13 +137,24 @@ def _oversized_text(message: pb.Trajectory) -> str:
     return ""
 
 
-def _impossible(reward: float, tokens: bytes, log_probs: bytes) -> str:
-    # A NaN fails this comparison too.
+def _impossible_numbers(reward: float, generation_seconds: float) -> str:
+    # A NaN fails these comparisons too.
     if not abs(reward) <= FLOAT32_MAX:
         return f"reward is {reward}, which float32 does not hold"
-    if not tokens[_LAST_BYTE].isascii():
-        return f"response_tokens has {np.frombuffer(tokens, INT32).min()}, must be >= 0"
-    return impossible_log_probs("behaviour_log_probs", log_probs)
+    if not 0 <= generation_seconds < inf:
+        return f"generation_seconds is {generation_seconds}, must be finite and >= 0"
+    return ""
+
+
+def _outside_vocabulary(name: str, tokens: bytes, vocab_size: int) -> str:
+    # Read without a sign, a negative number is above every vocabulary.
+    found = np.frombuffer(tokens, _UINT32)
+    for start in range(0, found.size, _AT_ONCE):
+        part = found[start : start + _AT_ONCE]
+        if np.maximum.reduce(part) >= vocab_size:
+            token = int(part[part >= vocab_size][0].astype(INT32))
+            return f"{name} has {token}, must be >= 0 and below the vocabulary's {vocab_size}"
+    return ""
 
 
 def _impossible_reference(log_probs: bytes, response: int) -> str:
@@ -120,7 +171,8 @@ def impossible_log_probs(name: str, log_probs: bytes) -> str:
     # A NaN fails this comparison too; minus infinity is left to the next line.
     if not found.max() <= MAX_FINITE_LOG_PROB:
         return f"{name} has a value above 0, or not a number"
-    return "" if isfinite(found.min()) else f"{name} has an infinite value"
+    lowest = found.min()
+    return f"{name} has {lowest:.3g}, must be >= {MIN_LOG_PROB:g}" if lowest < MIN_LOG_PROB else ""
 
 
 def _versions(versions: bytes, log_probs: bytes) -> ResponseSeen | str:

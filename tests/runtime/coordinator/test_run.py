@@ -314,6 +314,20 @@ def test_run_in_which_no_group_teaches_ends_with_reason(tmp_path: Path) -> None:
         assert "20 groups in a row" in run.ending.message
 
 
+def test_journal_with_an_impossible_token_is_replayed_without_it(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    with a_run(launch) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        generate(run, now=1.0)
+        assert run.batch(now=1.0)
+
+    # The contract of this release knows the vocabulary: of three tokens, 0 to 2, one is beyond it.
+    with a_run(replace(launch, vocab_size=2), now=2.0) as again:
+        assert not again.batch(now=2.0)
+        assert not again.state.num_buffered
+
+
 def judge_none(run: Run, *, most: int) -> set[Outcome]:
     """Deliver responses without rewards, while prompts are leased."""
     outcomes: set[Outcome] = set()

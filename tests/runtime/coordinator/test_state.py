@@ -200,6 +200,26 @@ def test_deliveries_of_an_earlier_epoch_are_fenced_off() -> None:
     assert deliver(state, identity) is Outcome.FENCED
 
 
+@pytest.mark.parametrize(
+    ("identity", "version", "complaint"),
+    [
+        (TrajectoryId(0, 7), 0, "member 7 is not in a group of 2"),
+        (TrajectoryId(0, 0), 2, "token_versions has 2, version 0 is being trained"),
+        (TrajectoryId(0, 0), 1, ""),
+    ],
+    ids=["a member too many", "a version to come", "weights that were fetched early"],
+)
+def test_contradiction_of_a_trajectory_is_said(
+    identity: TrajectoryId, version: int, complaint: str
+) -> None:
+    state = a_state()
+    lease(state, 2)
+    sent = delivered(a_trajectory(*identity, versions=(version,)))
+
+    assert state.contradiction(sent) == complaint
+    assert (state.accept(sent) is Outcome.MALFORMED) is bool(complaint)
+
+
 def test_prompt_that_fails_too_often_is_dropped() -> None:
     state = a_state(group_size=2)
     for _ in range(MAX_FAILURES):

@@ -18,13 +18,14 @@ from hetrl_runtime.wire.trajectory import (
     SampledTrajectory,
     num_tool_calls,
 )
+from hetrl_runtime.wire.validation import WireLimits
 from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
 from tests.runtime.trajectories import a_trajectory
 
 
 @given(
     versions=st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=50).map(sorted),
-    prompt=st.integers(0, 30),
+    prompt=st.integers(1, 30),
     reward=st.floats(-FLOAT32_MAX, FLOAT32_MAX),
     is_scored=st.booleans(),
 )
@@ -147,7 +148,7 @@ def _set(name: str, value: object) -> Callable[[pb.Trajectory], None]:
         pytest.param(_set("member", 1 << 20), "out of range", id="member"),
         pytest.param(_set("process", ""), "process is empty", id="process"),
         pytest.param(_set("response_tokens", b""), "response_tokens is empty", id="no tokens"),
-        pytest.param(_set("response_tokens", b"12345"), "has 12 bytes", id="ragged tokens"),
+        pytest.param(_set("response_tokens", b"12345"), "response_tokens has 5 bytes", id="ragged"),
         pytest.param(
             _set("prompt_tokens", b"12345"), "prompt_tokens has 5 bytes", id="ragged prompt"
         ),
@@ -173,7 +174,7 @@ def _set(name: str, value: object) -> Callable[[pb.Trajectory], None]:
         ),
         pytest.param(
             _set("behaviour_log_probs", np.float32([0, -1, -np.inf]).tobytes()),
-            "infinite",
+            "has -inf, must be >= -1e+06",
             id="infinite log-probability",
         ),
         pytest.param(
@@ -215,6 +216,76 @@ def test_malformed_trajectory_is_reported(
 
     assert isinstance(found, Malformed)
     assert complaint in found.error
+
+
+LIMITS = WireLimits(vocab_size=128, max_prompt_tokens=8, max_response_tokens=4)
+
+
+def _arrays(**values: list[float]) -> dict[str, object]:
+    return {
+        name: np.array(value, codec.INT32 if "tokens" in name else codec.FLOAT32).tobytes()
+        for name, value in values.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (_arrays(response_tokens=[-5, 1, 2]), "response_tokens has -5, must be >= 0"),
+        (_arrays(behaviour_log_probs=[np.nan, -1, -1]), "above 0, or not a number"),
+        ({"reward": np.inf}, "reward is inf"),
+        ({"reward": 1e300}, "reward is 1e+300, which float32 does not hold"),
+        ({"generation_seconds": np.nan}, "generation_seconds is nan, must be finite"),
+        ({"generation_seconds": np.inf}, "generation_seconds is inf, must be finite"),
+        ({"generation_seconds": -1.0}, "generation_seconds is -1.0, must be finite and >= 0"),
+        (_arrays(behaviour_log_probs=[-1e38, -1, -1]), "has -1e+38, must be >= -1e+06"),
+        (_arrays(reference_log_probs=[-1e38, -1, -1]), "reference_log_probs has -1e+38"),
+        ({"prompt_tokens": b""}, "prompt_tokens is empty"),
+        (_arrays(prompt_tokens=[-5, 1, 2]), "prompt_tokens has -5, must be >= 0"),
+        (_arrays(prompt_tokens=[2_000_000_000]), "has 2000000000, must be >= 0 and below the"),
+        (_arrays(response_tokens=[2_000_000_000, 1, 2]), "response_tokens has 2000000000"),
+        (_arrays(response_tokens=[1, 2, 128]), "response_tokens has 128, must be >= 0 and below"),
+        (_arrays(prompt_tokens=[1] * 9), "prompt_tokens has 9 tokens, data.maxPromptTokens is 8"),
+        (_arrays(response_tokens=[1] * 5), "has 5 tokens, data.maxResponseTokens is 4"),
+    ],
+)
+def test_number_beyond_its_limit_is_refused(change: dict[str, object], complaint: str) -> None:
+    message = pb.Trajectory.FromString(codec.encode_trajectory(a_trajectory()))
+    for name, value in change.items():
+        setattr(message, name, value)
+
+    found = codec.receive_trajectory(message.SerializeToString(), LIMITS)
+
+    assert isinstance(found, Malformed)
+    assert complaint in found.error
+
+
+@pytest.mark.parametrize("place", [0, 499, 500, 1200])
+def test_token_beyond_the_vocabulary_is_found_anywhere(place: int) -> None:
+    limits = WireLimits(vocab_size=151_936)
+    sent = a_trajectory(versions=(0,) * 1201)
+    tokens = np.full(1201, 151_935, np.int32)
+    message = pb.Trajectory.FromString(codec.encode_trajectory(sent))
+    message.response_tokens = tokens.tobytes()
+    assert isinstance(
+        codec.receive_trajectory(message.SerializeToString(), limits), DeliveredTrajectory
+    )
+
+    tokens[place] = 151_936
+    message.response_tokens = tokens.tobytes()
+    found = codec.receive_trajectory(message.SerializeToString(), limits)
+
+    assert isinstance(found, Malformed)
+    assert "response_tokens has 151936" in found.error
+
+
+@given(st.floats(-1e6, 0, width=32))
+def test_log_probability_of_a_softmax_is_taken(log_prob: float) -> None:
+    sent = a_trajectory()
+    message = pb.Trajectory.FromString(codec.encode_trajectory(sent))
+    message.behaviour_log_probs = np.float32([log_prob, -0.5, 0]).tobytes()
+
+    assert isinstance(codec.receive_trajectory(message.SerializeToString()), DeliveredTrajectory)
 
 
 @given(st.binary(max_size=200), st.binary(max_size=40), st.text(max_size=10), st.floats())

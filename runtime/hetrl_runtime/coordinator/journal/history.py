@@ -12,6 +12,7 @@ from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import TrajectoryId
+from hetrl_runtime.wire.validation import PROTOCOL_LIMITS, WireLimits
 from hetrl_runtime.wire.values import Ending, StepReport
 
 log = logging.getLogger(__name__)
@@ -107,8 +108,17 @@ def ended(ending: Ending) -> pb.JournalEntry:
     return pb.JournalEntry(ended=pb.RunEnded(reason=ending.reason, message=ending.message))
 
 
-def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -> Recovered:
-    """Bring a fresh state to where a journal ends; its leases count from now."""
+def replay(
+    state: RunState,
+    journal: Iterable[pb.JournalEntry],
+    *,
+    now: float,
+    limits: WireLimits = PROTOCOL_LIMITS,
+) -> Recovered:
+    """Bring a fresh state to where a journal ends; its leases count from now.
+
+    A trajectory beyond the limits, which an earlier release accepted, is generated again.
+    """
     trainer_instance, data, ending, newest, count = "", UNKNOWN, None, None, 0
     for count, entry in enumerate(journal, start=1):  # noqa: B007  # how many there were
         match entry.WhichOneof("entry"):
@@ -126,7 +136,7 @@ def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -
             case "ended":
                 ending = Ending(reason=entry.ended.reason, message=entry.ended.message)
             case _:
-                _apply(state, entry, now=now)
+                _apply(state, entry, now=now, limits=limits)
     if count:
         log.info(
             "journal replayed: entries=%d epoch=%d version=%d buffered=%d running=%d",
@@ -150,12 +160,14 @@ def _commit(state: RunState, entry: pb.VersionCommitted) -> Recorded | None:
     return Recorded(done=done, num_discarded=len(discarded), report=report)
 
 
-def _apply(state: RunState, entry: pb.JournalEntry, *, now: float) -> None:
+def _apply(state: RunState, entry: pb.JournalEntry, *, now: float, limits: WireLimits) -> None:
     match entry.WhichOneof("entry"):
         case "accepted":
-            found = codec.receive_trajectory(entry.accepted)
+            found = codec.receive_trajectory(entry.accepted, limits)
             if isinstance(found, DeliveredTrajectory):
                 state.readmit(found)
+            else:
+                log.warning("trajectory dropped: id=%s reason=%s", found.id, found.error)
         case "lease_given":
             state.restore_leases(
                 entry.lease_given.process,

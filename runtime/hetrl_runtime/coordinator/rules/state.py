@@ -229,6 +229,15 @@ class RunState:
         self._open.accept(trajectory)
         return Outcome.ACCEPTED
 
+    def contradiction(self, trajectory: DeliveredTrajectory) -> str:
+        """Say what of a trajectory cannot be in this run; empty where all can."""
+        if trajectory.member >= self._group_size:
+            return f"member {trajectory.member} is not in a group of {self._group_size}"
+        if trajectory.newest_version > self.version + 1:
+            newest = trajectory.newest_version
+            return f"token_versions has {newest}, version {self.version} is being trained"
+        return ""
+
     def fail(self, failed: FailedTrajectory) -> Outcome:
         """Count a failed try; its prompt is given up after ``MAX_FAILURES``."""
         if refusal := self._refusal(failed.id, failed.epoch, failed.process):
@@ -310,7 +319,7 @@ class RunState:
         return None if self._open.may_deliver(identity, process) else Outcome.EXPIRED
 
     def _unusable(self, trajectory: DeliveredTrajectory) -> Outcome | None:
-        if trajectory.newest_version > self.version + 1:
+        if self.contradiction(trajectory):
             return Outcome.MALFORMED
         if self._is_stale(trajectory):
             return Outcome.STALE
