@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from hetrl_cli.run.display.charts import bar, curve
 from hetrl_cli.run.display.panel import Moment, clock, line, view
 from hetrl_cli.run.display.progress import ProcessProgress, Progress, Progresses
 from hetrl_cli.run.display.screen import PlainScreen
+from hetrl_cli.run.execute import _work_done
 
 
 def a_progress(**changes: Any) -> Progress:
@@ -104,6 +106,32 @@ def test_plain_lines_carry_every_event_once(tmp_path: Path) -> None:
 
     said = (tmp_path / "out").read_text()
     assert said.count("signal 9") == said.count("trainer ended with 1") == 1
+
+
+def test_notices_are_shown_by_both_screens(tmp_path: Path) -> None:
+    notice = "300 of 1,000 prompts are longer than data.maxPromptTokens"
+    few, all_of_them = (a_progress(notices=(each,)) for each in ("7 of 1,000 prompts", notice))
+    with (tmp_path / "out").open("w") as out, PlainScreen(Console(file=out, width=80)) as screen:
+        for each in (a_progress(), few, all_of_them, all_of_them):
+            screen.show(a_moment(each))
+
+    assert (tmp_path / "out").read_text().count(notice) == 1
+    assert notice in drawn(a_moment(all_of_them))
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_work"),
+    [
+        ({"running": 0}, False),
+        ({"processes": ()}, False),
+        ({"waiting_for": "no rollout worker is here yet"}, False),
+        ({"step": 31}, True),
+        ({"buffered": 97}, True),
+        ({"notices": ("1 of 4 prompts are left out",)}, True),
+    ],
+)
+def test_stall_guard_counts_finished_work(*, changes: dict[str, Any], is_work: bool) -> None:
+    assert (_work_done(a_progress(**changes)) != _work_done(a_progress())) is is_work
 
 
 def test_curve_is_as_high_as_its_values() -> None:

@@ -95,3 +95,13 @@ def test_next_write_of_progress_needs_a_new_report() -> None:
 
     newer = replace(seen, progress=a_report(step=4, received_at=later(seconds=1)))
     assert next_write_seconds(newer, later(seconds=1)) == SHORTEST_SECONDS - 1
+
+
+def test_notices_of_a_report_are_in_the_status() -> None:
+    notices = tuple(f"{number} of 1,000 prompts are left out" for number in range(9))
+
+    written = decide(an_observation(progress=a_report(notices=notices)), NOW, SETTINGS).status
+
+    assert written
+    assert written.status.progress
+    assert written.status.progress.notices == notices[:8]

@@ -207,14 +207,25 @@ def a_stored_plan(plan: Plan, **metadata: Any) -> dict[str, Any]:
 
 
 def test_report_is_read_as_protobuf_writes_it() -> None:
-    report = {"step": "3", "total_steps": "10", "version": "3", "reward_mean": 0.25}
+    report: dict[str, Any] = {"step": "3", "total_steps": "10", "version": "3", "reward_mean": 0.25}
+    report["notices"] = ["x" * 2000]
 
     seen = parse.progress_seen(report, at=NOW)
+
+    assert seen.notices == ("x" * 1024,)
 
     assert (seen.step, seen.total_steps, seen.reward, seen.finished) == (3, 10, 0.25, False)
 
 
-@pytest.mark.parametrize("report", [{}, {"step": "many", "total_steps": 1}, {"step": None}])
+@pytest.mark.parametrize(
+    "report",
+    [
+        {},
+        {"step": "many", "total_steps": 1},
+        {"step": None},
+        {"step": 1, "total_steps": 1, "notices": 7},
+    ],
+)
 def test_malformed_report_is_refused(report: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"progress report|invalid literal"):
         parse.progress_seen(report, at=NOW)

@@ -81,6 +81,9 @@ class Progress(ApiModel):
     eta_seconds: float | None = None
     """Until the last step at this rate."""
 
+    notices: Annotated[tuple[Text, ...], Field(max_length=8)] = ()
+    """What to know of the data: prompts that are left out, trajectories in quarantine."""
+
     last_update_time: AwareDatetime | None = None
     """When this was reported."""
 

@@ -195,6 +195,7 @@ def _progress(job: JobView) -> list[tuple[str, str]]:
             f"bound {job.max_staleness}",
         ),
         ("restarts", str(job.status.get("restarts", 0))),
+        *(("notice", str(each)) for each in progress.get("notices") or ()),
         ("reported", f"{ago(progress.get('lastUpdateTime'))} ago"),
     ]
 

@@ -101,6 +101,7 @@ class _Watch:
         self._events = events
         self._started = self._moved = time.monotonic()
         self._last: Progress | None = None
+        self._most_processes = 0
 
     async def run(self, stop: "asyncio.Future[End]") -> None:
         """Poll until cancelled; stop the run when a limit is passed."""
@@ -114,8 +115,10 @@ class _Watch:
     def update(self) -> None:
         """Read the run's progress once and show it."""
         progress, now = self._progresses.newest(), time.monotonic()
-        if _work_done(progress) != _work_done(self._last):
+        num_processes = len(progress.processes) if progress else 0
+        if num_processes > self._most_processes or _work_done(progress) != _work_done(self._last):
             self._moved = now
+        self._most_processes = max(self._most_processes, num_processes)
         self._last = progress
         steps = self._progresses.steps()
         self._screen.show(
@@ -143,9 +146,12 @@ class _Watch:
 
 
 def _work_done(progress: Progress | None) -> tuple[object, ...]:
-    if progress is None:
-        return ()
-    return progress.step, progress.buffered, progress.running, len(progress.processes)
+    """Return what changes when work is finished.
+
+    Work that is begun does not count, nor a process that comes back: what fails each time is begun
+    again and again.
+    """
+    return (progress.step, progress.buffered, progress.notices) if progress else ()
 
 
 def _as_reported(end: End, progress: Progress | None) -> End:

@@ -248,6 +248,8 @@ class ProgressSeen:
     reason: str = ""
     message: str = ""
     waiting_for: str = ""
+    notices: tuple[str, ...] = ()
+    """What a user should know of the run's data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,6 +219,9 @@ def pod_seen(body: Body) -> PodSeen | None:
     )
 
 
+_NOTICE_CHARS = 1024
+
+
 def progress_seen(report: Body, *, at: datetime) -> ProgressSeen:
     """Read the protocol's ``Progress`` message from JSON.
 
@@ -240,6 +243,7 @@ def progress_seen(report: Body, *, at: datetime) -> ProgressSeen:
             reason=str(report.get("reason", "")),
             message=str(report.get("message", "")),
             waiting_for=str(report.get("waiting_for", "")),
+            notices=tuple(str(each)[:_NOTICE_CHARS] for each in report.get("notices", ())),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a progress report: {error!r}") from error

@@ -40,6 +40,7 @@ class Ingest:
         dynamic_sampling: DynamicSampling,
         failure_budget: FailureBudget,
         reward_budget: RewardBudget,
+        leave_out: Callable[[FailedTrajectory], None],
         end: Callable[[Ending], None],
     ) -> None:
         self._state = state
@@ -50,6 +51,7 @@ class Ingest:
         self._dynamic_sampling = dynamic_sampling
         self._failure_budget = failure_budget
         self._reward_budget = reward_budget
+        self._leave_out = leave_out
         self._end = end
         self.accepted_at: float | None = None
         """When a response was taken in last, or from when on one could be."""
@@ -57,26 +59,32 @@ class Ingest:
     def take(self, message: bytes, *, now: float) -> pb.DeliveryReceipt:
         """Take a message in; return its receipt, which may leave once the journal is flushed."""
         found = codec.receive_trajectory(message, self._limits)
-        detail = ""
-        match found:
-            case DeliveredTrajectory():
-                outcome = self._state.accept(found)
-                if outcome is Outcome.ACCEPTED:
-                    self._enter(found, now=now)
-                elif outcome is Outcome.MALFORMED:
-                    detail = self._state.contradiction(found)
-            case Malformed():
-                log.warning("trajectory malformed: id=%s reason=%s", found.id, found.error)
-                self._fail(found)
-                outcome, detail = Outcome.MALFORMED, found.error
-            case FailedTrajectory() if found.unjudged:
-                outcome, detail = self._leave_unjudged(found, now=now), found.error
-            case FailedTrajectory():
-                outcome, detail = self._fail(found), found.error
+        if isinstance(found, DeliveredTrajectory):
+            outcome, detail = self._accept(found, now=now)
+        else:
+            outcome, detail = self._note_failure(found, now=now), found.error
         if outcome is not Outcome.ACCEPTED:
             self._traces.refused(found.id, outcome, detail)
         self._reporting.count(outcome)
         return codec.encode_receipt(found.id, outcome, detail)
+
+    def _accept(self, found: DeliveredTrajectory, *, now: float) -> tuple[Outcome, str]:
+        outcome = self._state.accept(found)
+        if outcome is Outcome.ACCEPTED:
+            self._enter(found, now=now)
+        is_malformed = outcome is Outcome.MALFORMED
+        return outcome, self._state.contradiction(found) if is_malformed else ""
+
+    def _note_failure(self, failed: FailedTrajectory, *, now: float) -> Outcome:
+        if isinstance(failed, Malformed):
+            log.warning("trajectory malformed: id=%s reason=%s", failed.id, failed.error)
+            self._fail(failed)
+            return Outcome.MALFORMED
+        if failed.left_out:
+            return self._leave_out_prompt(failed)
+        if failed.unjudged:
+            return self._leave_unjudged(failed, now=now)
+        return self._fail(failed)
 
     def _enter(self, accepted: DeliveredTrajectory, *, now: float) -> None:
         self._journal.add_accepted(accepted)
@@ -94,6 +102,14 @@ class Ingest:
         self._reporting.count_silent_group()
         if ending := self._dynamic_sampling.ending:
             self._end(ending)
+
+    def _leave_out_prompt(self, failed: FailedTrajectory) -> Outcome:
+        """Drop a group, and have its prompt left out of all passes."""
+        if refusal := self._state.refusal_of(failed):
+            return refusal
+        self._abandon(failed.group, "left out: its prompt cannot be used")
+        self._leave_out(failed)
+        return Outcome.LEFT_OUT
 
     def _leave_unjudged(self, failed: FailedTrajectory, *, now: float) -> Outcome:
         """Complete a group without a member's reward, or drop it where too few have one."""

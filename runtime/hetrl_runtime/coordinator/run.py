@@ -29,13 +29,14 @@ from hetrl_runtime.coordinator.rules.open_groups import GroupLease
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.rules.reward_budget import RewardBudget
 from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
+from hetrl_runtime.data.left_out import LeftOutPrompt, LeftOutReason
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.tracing.groups import GroupTraces
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
-from hetrl_runtime.wire.trajectory import TrajectoryId
+from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.validation import limits_of
 from hetrl_runtime.wire.values import (
     ALL_STEPS_DONE,
@@ -86,15 +87,23 @@ class Run:
         self.launch = launch
         self.ending: Ending | None = None
         self.state = RunState(
-            launch.algorithm, max_concurrent=launch.max_concurrent, lease_seconds=lease_seconds
+            launch.algorithm,
+            max_concurrent=launch.max_concurrent,
+            lease_seconds=lease_seconds,
+            is_left_out=prompts.is_left_out,
         )
         self.members = Members()
         self.workers_waiting: dict[str, bool] = {}
         """Workers whose request is unanswered, and whether their weights are too old."""
 
         self.trainer_waits = False
+        self.checks_rows = False
+        """Whether rows of the data are still checked, and no prompt of a new run may go out."""
+
         self._prompts = prompts
         self._reporting = Reporting(launch, metrics, self.members)
+        for each in self._reporting.left_out_before:
+            prompts.leave_out(each)
         self._traces = GroupTraces(tracer, job_uid=launch.job.uid)
         self._data = data
         self._first_epoch = first_epoch
@@ -126,6 +135,7 @@ class Run:
             reward_budget=RewardBudget(
                 launch.algorithm, has_judged=bool(self.state.version or self.state.num_buffered)
             ),
+            leave_out=self._leave_out_failed,
             end=self.end,
         )
         self._ingest.accepted_at = now if self.state.epoch else None
@@ -207,30 +217,63 @@ class Run:
         self, process: str, *, worker_version: int, max_trajectories: int, now: float
     ) -> tuple[PromptLease, ...] | WorkerBehind:
         """Lease prompts to a worker, as many as the bound allows."""
-        if self.ending or not self.state.epoch or self._is_trained:
-            return ()
-        groups = self.state.lease(
-            process, worker_version=worker_version, max_trajectories=max_trajectories, now=now
-        )
-        if isinstance(groups, WorkerBehind) or not groups:
-            self._traces.waits(process, now=now)
-            return groups if isinstance(groups, WorkerBehind) else ()
-        ids = [identity for group in groups for identity in group.ids]
-        self.journal.write_lease(process, ids, worker_version=worker_version)
-        leases = tuple(map(self._prompt_lease, groups))
+        leases: tuple[PromptLease, ...] = ()
+        while self._may_lease and not leases:
+            groups = self.state.lease(
+                process, worker_version=worker_version, max_trajectories=max_trajectories, now=now
+            )
+            if isinstance(groups, WorkerBehind) or not groups:
+                self._traces.waits(process, now=now)
+                return groups if isinstance(groups, WorkerBehind) else ()
+            ids = [identity for group in groups for identity in group.ids]
+            self.journal.write_lease(process, ids, worker_version=worker_version)
+            leases = tuple(each for each in map(self._prompt_lease, groups) if each)
         return self._traces.leased(process, leases, worker_version=worker_version, now=now)
 
-    def _prompt_lease(self, group: GroupLease) -> PromptLease:
-        prompt = self._prompts.of_group(group.group)
+    @property
+    def _may_lease(self) -> bool:
+        is_waiting = self.checks_rows and not (self.state.version or self.state.num_buffered)
+        return not (self.ending or not self.state.epoch or self._is_trained or is_waiting)
+
+    def _prompt_lease(self, group: GroupLease) -> PromptLease | None:
+        """Return a lease with its prompt; None where the prompt cannot be read, and is left out."""
+        try:
+            prompt = self._prompts.of_group(group.group)
+            columns = json.dumps(dict(prompt.columns), default=str) if prompt.columns else ""
+        except (OSError, ValueError, RecursionError) as error:
+            self.state.abandon(group.group)
+            self.journal.add_abandoned(group.group)
+            self._leave_out_group(group.group, LeftOutReason.ROW_UNREADABLE, str(error))
+            return None
         return PromptLease(
             epoch=self.state.epoch,
             group=group.group,
             members=group.members,
             question=prompt.question,
             answer=prompt.answer,
-            columns=json.dumps(dict(prompt.columns), default=str) if prompt.columns else "",
+            columns=columns,
             messages=json.dumps(prompt.messages) if prompt.messages else "",
         )
+
+    def leave_out(self, prompt: LeftOutPrompt) -> None:
+        """Leave a prompt out of all passes; end the run where none is left."""
+        if not self._prompts.leave_out(prompt):
+            return
+        self._reporting.add_left_out(prompt)
+        if ending := self._prompts.ending:
+            self.end(ending)
+
+    def _leave_out_failed(self, failed: FailedTrajectory) -> None:
+        known = failed.left_out in set(LeftOutReason)
+        reason = LeftOutReason(failed.left_out) if known else LeftOutReason.ROW_UNREADABLE
+        self._leave_out_group(failed.group, reason, failed.error)
+
+    def _leave_out_group(self, group: int, reason: LeftOutReason, detail: str) -> None:
+        index = self._prompts.index(group)
+        line = index + 1
+        if reason is not LeftOutReason.ROW_UNREADABLE:
+            line = self._prompts.of_group(group).line
+        self.leave_out(LeftOutPrompt(index=index, line=line, reason=reason, detail=detail))
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
         """Take trajectories in; receipts may leave once the journal has written deliveries."""
@@ -338,6 +381,7 @@ class Run:
 
     def publish(self) -> None:
         """Bring everything that people and Prometheus read up to date."""
+        self._reporting.show_left_out(self._prompts.num_left_out)
         self._reporting.refresh(self._snapshot(), ending=self.ending)
 
     # Behind the scenes
@@ -381,11 +425,14 @@ class Run:
             return
         if trainer.needs_reference and not self.state.needs_reference:
             self._inference_needed_since = now
+        # A batch that was out when the last trainer ended may be what ended it.
+        poison = self.state.blame_batch() if self._batch_out_since is not None else ()
         lost = self.state.begin(
             resume,
             epoch=max(self.state.epoch + 1, self._first_epoch),
             needs_reference=trainer.needs_reference,
         )
+        self._quarantine(poison)
         self._trainer_instance = trainer.instance
         self._batch_out_since = None
         self._ingest.accepted_at = now
@@ -401,6 +448,17 @@ class Run:
             self.state.num_buffered,
             lost,
         )
+
+    def _quarantine(self, trajectories: tuple[DeliveredTrajectory, ...]) -> None:
+        """Go on without trajectories with which trainers ended."""
+        if not trajectories:
+            return
+        self._reporting.quarantine(
+            trajectories, line_of=lambda group: self._prompts.of_group(group).line
+        )
+        for group in {each.group for each in trajectories}:
+            self.state.abandon(group)
+            self._traces.abandoned(group, "in quarantine: trainers ended with it")
 
     def _snapshot(self) -> RunSnapshot:
         return RunSnapshot(
@@ -418,4 +476,5 @@ class Run:
             capacity=self.state.capacity,
             batch_size=self.launch.algorithm.global_batch_size,
             is_trained=self._is_trained,
+            notices=() if self.checks_rows else self._prompts.notices,
         )

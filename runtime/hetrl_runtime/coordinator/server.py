@@ -3,6 +3,7 @@
 serve     waits for: the run's end, or a request to stop
 ticking   every half second: expired leases, deadlines, the progress file
 posting   every 15 seconds: progress to the operator, where the contract names one
+checking  waits for: rows of the data that cannot be used, until a deadline; unblocks leases
 """
 
 import asyncio
@@ -10,9 +11,11 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
@@ -28,6 +31,7 @@ from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import GONE_SECONDS, LEASE_SECONDS, Run
 from hetrl_runtime.coordinator.service import CoordinatorService
 from hetrl_runtime.data.identity import data_identity
+from hetrl_runtime.data.left_out import LeftOutPrompt
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
@@ -46,25 +50,41 @@ TICK_SECONDS = 0.5
 TAKEOVER_SECONDS = 30.0
 """How long an earlier coordinator of the same run may take to end."""
 
+ROW_CHECK_SECONDS = 120.0
+"""How long a new run waits for the check of all rows; what is left is found as it comes."""
+
 SHUTDOWN_SECONDS = 30.0
 """How long the ended coordinator stays for processes that do not know of the end."""
 
 
+RowCheck = Callable[[Launch], AsyncIterator[LeftOutPrompt]]
+"""Yields the prompts of a contract's data on this machine that cannot be used."""
+
+
 async def serve(
-    launch: Launch, *, stop: asyncio.Event, lease_seconds: float = LEASE_SECONDS
+    launch: Launch,
+    *,
+    stop: asyncio.Event,
+    lease_seconds: float = LEASE_SECONDS,
+    row_check: RowCheck | None = None,
 ) -> Ending | None:
     """Coordinate a run until it ends, and return how; None when stopped before that.
+
+    ``row_check`` finds prompts that cannot be used before the first one goes out; without it, the
+    workers find them.
 
     Raises:
         OSError: a port is taken, a file cannot be written, or another process owns the state.
         ValueError: the contract asks for an unencrypted port beyond loopback.
     """
     with contextlib.closing(await _taken(launch)):
-        return await _coordinate(launch, stop=stop, lease_seconds=lease_seconds)
+        return await _coordinate(
+            launch, stop=stop, lease_seconds=lease_seconds, row_check=row_check
+        )
 
 
 async def _coordinate(
-    launch: Launch, *, stop: asyncio.Event, lease_seconds: float
+    launch: Launch, *, stop: asyncio.Event, lease_seconds: float, row_check: RowCheck | None
 ) -> Ending | None:
     post = ProgressPost(launch.progress, launch.job) if launch.progress else None
     opened = await _open(launch, stop)
@@ -72,19 +92,38 @@ async def _coordinate(
         if stop.is_set():
             return None
         return await _refuse(launch, DATA_INVALID, opened.message, post)
-    prompts, data = opened
+    prompts, data, local = opened
+    checked = row_check(local) if row_check else None
     try:
         with (
             contextlib.closing(prompts),
             tracer_of(launch, process=f"{launch.pod_set}-0") as tracer,
         ):
             return await _serve(
-                launch, prompts, data, post, tracer, stop=stop, lease_seconds=lease_seconds
+                launch,
+                prompts,
+                data,
+                post,
+                tracer,
+                checked,
+                stop=stop,
+                lease_seconds=lease_seconds,
             )
     except DataChangedError as error:
         return await _refuse(launch, DATA_CHANGED, str(error), post)
     except TracesUnavailableError as error:
         return await _refuse(launch, TRACES_UNAVAILABLE, str(error), post)
+
+
+class _Opened(NamedTuple):
+    """The prompts of a job."""
+
+    prompts: PromptSource
+    identity: Value
+    """What tells their data apart."""
+
+    local: Launch
+    """The contract, with where they are on this machine."""
 
 
 async def _taken(launch: Launch) -> OwnedFolder:
@@ -97,7 +136,7 @@ async def _taken(launch: Launch) -> OwnedFolder:
     )
 
 
-async def _open(launch: Launch, stop: asyncio.Event) -> tuple[PromptSource, Value] | Unusable:
+async def _open(launch: Launch, stop: asyncio.Event) -> _Opened | Unusable:
     """Open the prompts in a thread, which a stop ends where it waits for a hub."""
     given_up = threading.Event()
 
@@ -112,8 +151,8 @@ async def _open(launch: Launch, stop: asyncio.Event) -> tuple[PromptSource, Valu
         giving_up.cancel()
 
 
-def _opened(launch: Launch, stop: threading.Event) -> tuple[PromptSource, Value] | Unusable:
-    """Return the prompts, checked, and what tells their data apart."""
+def _opened(launch: Launch, stop: threading.Event) -> _Opened | Unusable:
+    """Return the prompts, checked, and where they are on this machine."""
     data, where = launch.data, _fetched(launch, stop)
     if isinstance(where, Unusable):
         return where
@@ -123,7 +162,10 @@ def _opened(launch: Launch, stop: threading.Event) -> tuple[PromptSource, Value]
         keeps_others=data.reward_takes_columns,
     )
     prompts = open_prompts(where, fields)
-    return prompts if isinstance(prompts, Unusable) else (prompts, data_identity(data, where))
+    if isinstance(prompts, Unusable):
+        return prompts
+    local = replace(launch, data=replace(data, prompts=str(where), dataset=None))
+    return _Opened(prompts, data_identity(data, where), local)
 
 
 def _fetched(launch: Launch, stop: threading.Event) -> Path | Unusable:
@@ -172,6 +214,7 @@ async def _serve(
     data: Value,
     post: ProgressPost | None,
     tracer: Tracer,
+    checked: AsyncIterator[LeftOutPrompt] | None,
     *,
     stop: asyncio.Event,
     lease_seconds: float,
@@ -192,13 +235,46 @@ async def _serve(
         # The journal has the run's end, but not which processes know of it. Those that do not
         # ask again within moments, and must find a coordinator.
         stay_seconds = GONE_SECONDS if run.ending else 0.0
-        async with _listening(launch, service):
+        async with _checking(run, service, checked), _listening(launch, service):
             served.say_ready()
             await _until_over(run, service, post, stop=stop)
             run.publish()
             if run.ending:
                 await _shut_down_gracefully(run, post, at_least_seconds=stay_seconds)
     return run.ending
+
+
+@contextlib.asynccontextmanager
+async def _checking(
+    run: Run, service: CoordinatorService, left_out: AsyncIterator[LeftOutPrompt] | None
+) -> AsyncIterator[None]:
+    """Check the rows of the data beside what is done in this context."""
+    if left_out is None:
+        yield
+        return
+    run.checks_rows = True
+    checking = asyncio.create_task(_check_rows(run, service, left_out))
+    try:
+        yield
+    finally:
+        checking.cancel()
+        await asyncio.gather(checking, return_exceptions=True)
+
+
+async def _check_rows(
+    run: Run, service: CoordinatorService, left_out: AsyncIterator[LeftOutPrompt]
+) -> None:
+    try:
+        async with asyncio.timeout(ROW_CHECK_SECONDS):
+            async for each in left_out:
+                run.leave_out(each)
+    except TimeoutError:
+        log.warning("rows not checked to their end: the others are checked as they are used")
+    except OSError as error:
+        log.warning("rows not checked, each is as it is used: %s", error)
+    finally:
+        run.checks_rows = False
+        service.announce_change()
 
 
 @contextlib.asynccontextmanager

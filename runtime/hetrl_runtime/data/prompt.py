@@ -67,6 +67,10 @@ def prompt_of(
         return _unusable(place, fields.question, question, or_else=", or messages of a chat")
     if reference is None:
         return _unusable(place, fields.answer, answer)
+    kept = record if fields.keeps_others else {fields.question: question, fields.answer: answer}
+    for name, value in kept.items():
+        if fault := _encoding_fault(name) or _encoding_fault(value):
+            return Unusable(message=f"{place}: {name!r} {fault}")
     return Prompt(
         question=chat.question,
         answer=reference,
@@ -81,3 +85,24 @@ def _unusable(place: str, name: str, value: Any, *, or_else: str = "") -> Unusab
     return Unusable(
         message=f"{place}: {name!r} must be text that is not blank{or_else}, got {shown}"
     )
+
+
+def _encoding_fault(value: object) -> str:
+    """Say why a value cannot be sent on as UTF-8; empty where it can.
+
+    JSON may hold half of a pair of surrogates, as a text that was cut inside an emoji does.
+    """
+    try:
+        text = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        )
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ord(error.object[error.start])
+        return (
+            f"has half a character (U+{half:04X}, character {error.start + 1}), which UTF-8 cannot "
+            "encode: remove it, or write the whole character"
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"cannot be written as JSON: {error}"
+    return ""

@@ -4,6 +4,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from hetrl_runtime.data.left_out import LeftOutReason
 from hetrl_runtime.wire.values import Outcome
 
 STALENESS_BUCKETS = (0, 1, 2, 3, 4, 6, 8, 12, 16)
@@ -39,6 +40,16 @@ class CoordinatorMetrics:
         self.unjudged_groups = counter(
             "hetrl_groups_unjudged",
             "Groups left out because fewer than two of their responses were judged.",
+        )
+        prompts = gauge(
+            "hetrl_prompts_left_out",
+            "Prompts of the data that are not used, by the reason why they cannot be.",
+            ["reason"],
+        )
+        self.left_out = {each: prompts.labels(reason=each) for each in LeftOutReason}
+        self.quarantined = counter(
+            "hetrl_trajectories_quarantined",
+            "Trajectories with which the trainer ended twice, and which are not trained on.",
         )
         self.buffered = gauge(
             "hetrl_buffer_trajectories", "Trajectories accepted and not consumed."

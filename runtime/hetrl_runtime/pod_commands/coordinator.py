@@ -9,6 +9,7 @@ import click
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime.compute import memory
 from hetrl_runtime.coordinator.server import serve
+from hetrl_runtime.pod_commands.row_check import left_out_prompts
 from hetrl_runtime.process import logs
 from hetrl_runtime.process.pod_options import launch_option
 from hetrl_runtime.transport.event_loop import on_the_fastest_loop, spare_the_processor
@@ -50,4 +51,4 @@ async def _until_stopped(launch: Launch) -> Ending | None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    return await serve(launch, stop=stop)
+    return await serve(launch, stop=stop, row_check=left_out_prompts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from hetrl_runtime.rollout.errors import UnknownTokenError
 from hetrl_runtime.transport.weights.regions import Bytes
 
 
@@ -82,6 +83,16 @@ class EngineSettings:
             )
 
 
+def expect_rows(request: GenerationRequest, *, num_rows: int) -> None:
+    """Refuse a request with a token that the model's embedding does not have.
+
+    Raises:
+        UnknownTokenError: there is one.
+    """
+    if (token := max(request.prompt_tokens)) >= num_rows:
+        raise UnknownTokenError(token, num_rows)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """A finished response: per token its id, its log-probability and who sampled it."""
@@ -125,7 +136,9 @@ class InferenceEngine(Protocol):
         """Generate one response. Cancelling frees its place.
 
         Raises:
-            ValueError: prompt and ``max_tokens`` together exceed ``max_sequence_tokens``.
+            UnknownTokenError: a token of the prompt has no row in the model's embedding.
+            ValueError: prompt and ``max_tokens`` together exceed ``max_sequence_tokens``, or the
+                engine cannot begin this request; others go on.
             EngineFailedError: the engine broke down; it does not come back.
         """
         ...

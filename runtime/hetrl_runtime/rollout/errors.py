@@ -2,6 +2,8 @@
 
 EngineFailedError   restart the worker
 ModelNotFoundError  a ValueError: mend the job
+
+UnknownTokenError is a ValueError of one request, whose prompt is given up.
 """
 
 
@@ -11,3 +13,12 @@ class EngineFailedError(RuntimeError):
 
 class ModelNotFoundError(ValueError):
     """There is no such model; the message names where it was looked for."""
+
+
+class UnknownTokenError(ValueError):
+    """A request has a token without a row in the model's embedding."""
+
+    def __init__(self, token: int, num_rows: int) -> None:
+        super().__init__(f"token {token} is not one of the {num_rows} of the model's embedding")
+        self.token = token
+        self.num_rows = num_rows

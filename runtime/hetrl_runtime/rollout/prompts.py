@@ -69,6 +69,14 @@ class PromptFormat:
             return PromptTooLong(num_tokens=len(tokens), max_prompt_tokens=max_prompt_tokens)
         return tuple(tokens)
 
+    def no_row(self, token: int, *, num_rows: int) -> str:
+        """Say that a token of a prompt has no row in the model's embedding."""
+        text = self._tokenizer.convert_ids_to_tokens(token)
+        return (
+            f"the tokenizer makes token {token} ({text!r}) of it, the model's embedding has "
+            f"{num_rows} rows"
+        )
+
     @property
     def stop_tokens(self) -> tuple[int, ...]:
         """Those at which an engine stops: at the end of a response, or of a tool's call."""

@@ -15,13 +15,21 @@ import numpy as np
 
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
+from hetrl_runtime.data.left_out import LeftOutReason
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.scoring import VerifierPool
-from hetrl_runtime.reward.verdict import Response, Unjudged, Verdict, read_reward
+from hetrl_runtime.reward.verdict import (
+    Response,
+    Unjudged,
+    UnjudgedReason,
+    Verdict,
+    read_reward,
+)
 from hetrl_runtime.rollout.engine import Generation, GenerationRequest, InferenceEngine
+from hetrl_runtime.rollout.errors import UnknownTokenError
 from hetrl_runtime.rollout.multi_turn import last_turn, respond
 from hetrl_runtime.rollout.observer import RolloutObserver
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
@@ -95,20 +103,20 @@ class Responder:
             messages=json.loads(lease.messages or "[]"),
         )
         if isinstance(prompt, PromptTooLong):
-            return FailedTrajectory(
-                group=identity.group,
-                member=identity.member,
-                epoch=lease.epoch,
-                process=self._process,
-                error=str(prompt),
-            )
+            return self._failure(lease, identity, str(prompt), LeftOutReason.PROMPT_TOO_LONG)
         request = GenerationRequest(
             id=f"{lease.epoch}/{identity}/{next(self._request_numbers)}",
             prompt_tokens=prompt,
             max_tokens=data.max_response_tokens,
             temperature=self._launch.algorithm.temperature,
         )
-        generation = await self._generate(request)
+        try:
+            generation = await self._generate(request)
+        except UnknownTokenError as error:
+            said = self._prompts.no_row(error.token, num_rows=error.num_rows)
+            return self._failure(lease, identity, said, LeftOutReason.TOKEN_UNKNOWN)
+        except ValueError as error:
+            return self._failure(lease, identity, str(error))
         sampled = SampledTrajectory(
             group=identity.group,
             member=identity.member,
@@ -128,6 +136,18 @@ class Responder:
         )
         self._observer.sampled(sampled)
         return sampled
+
+    def _failure(
+        self, lease: PromptLease, identity: TrajectoryId, error: str, left_out: str = ""
+    ) -> FailedTrajectory:
+        return FailedTrajectory(
+            group=identity.group,
+            member=identity.member,
+            epoch=lease.epoch,
+            process=self._process,
+            error=error,
+            left_out=left_out,
+        )
 
     async def _generate(self, request: GenerationRequest) -> Generation:
         with traced("generate") as span:
@@ -218,4 +238,7 @@ def _failed(sampled: SampledTrajectory, verdict: Unjudged) -> FailedTrajectory:
         process=sampled.process,
         error=f"the reward was not judged: {verdict}",
         unjudged=verdict.reason,
+        left_out=LeftOutReason.REFERENCE_UNREADABLE
+        if verdict.reason is UnjudgedReason.REFERENCE_UNREADABLE
+        else "",
     )

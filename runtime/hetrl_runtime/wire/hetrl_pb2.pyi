@@ -528,14 +528,13 @@ class RewardReply(_message.Message):
     def __init__(self, reward: _Optional[float] = ...) -> None: ...
 
 class JournalEntry(_message.Message):
-    __slots__ = ("epoch_begun", "accepted", "lease_given", "committed", "abandoned", "ended", "prompt_left_out", "batch_broke")
+    __slots__ = ("epoch_begun", "accepted", "lease_given", "committed", "abandoned", "ended", "batch_broke")
     EPOCH_BEGUN_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     LEASE_GIVEN_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     ABANDONED_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
-    PROMPT_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     BATCH_BROKE_FIELD_NUMBER: _ClassVar[int]
     epoch_begun: EpochBegun
     accepted: bytes
@@ -543,9 +542,8 @@ class JournalEntry(_message.Message):
     committed: VersionCommitted
     abandoned: GroupAbandoned
     ended: RunEnded
-    prompt_left_out: PromptLeftOut
     batch_broke: BatchBroke
-    def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[bytes] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., prompt_left_out: _Optional[_Union[PromptLeftOut, _Mapping]] = ..., batch_broke: _Optional[_Union[BatchBroke, _Mapping]] = ...) -> None: ...
+    def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[bytes] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., batch_broke: _Optional[_Union[BatchBroke, _Mapping]] = ...) -> None: ...
 
 class EpochBegun(_message.Message):
     __slots__ = ("epoch", "resume", "trainer_instance", "needs_reference", "data")
@@ -588,18 +586,6 @@ class GroupAbandoned(_message.Message):
     GROUP_FIELD_NUMBER: _ClassVar[int]
     group: int
     def __init__(self, group: _Optional[int] = ...) -> None: ...
-
-class PromptLeftOut(_message.Message):
-    __slots__ = ("index", "line", "reason", "detail")
-    INDEX_FIELD_NUMBER: _ClassVar[int]
-    LINE_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    DETAIL_FIELD_NUMBER: _ClassVar[int]
-    index: int
-    line: int
-    reason: str
-    detail: str
-    def __init__(self, index: _Optional[int] = ..., line: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class BatchBroke(_message.Message):
     __slots__ = ("trajectories",)

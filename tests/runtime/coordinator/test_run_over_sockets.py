@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.launch import JobIdentity, Launch
+from hetrl_runtime.data.left_out import LeftOutPrompt, LeftOutReason
 from hetrl_runtime.transport.clients.coordinator_client import (
     WAIT_SECONDS,
     TrainerClient,
@@ -334,6 +335,46 @@ async def test_malformed_line_ends_the_run_with_its_place(tmp_path: Path) -> Non
         ending = await coordinator
 
     assert ending == Ending(reason="DataInvalid", message=f"{prompts}:17: has no 'answer'")
+
+
+async def test_prompts_go_out_after_the_check_of_rows(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    may_end = asyncio.Event()
+
+    async def check(_: Launch) -> AsyncIterator[LeftOutPrompt]:
+        await may_end.wait()
+        for index in range(15):
+            reason = LeftOutReason.PROMPT_TOO_LONG
+            yield LeftOutPrompt(index=index, line=index + 1, reason=reason, detail="548 tokens")
+
+    def register_trainer() -> None:
+        with TrainerClient(launch, process="trainer-0") as client:
+            client.register(ResumePoint())
+
+    async with a_coordinator(launch, row_check=check):
+        await asyncio.to_thread(register_trainer)
+        async with WorkerClient(launch, process="rollout-0") as client:
+            leasing = asyncio.create_task(client.lease(version=0, max_trajectories=2))
+            done, _ = await asyncio.wait([leasing], timeout=0.2)
+            assert not done
+            may_end.set()
+            (lease,) = await leasing
+
+    assert lease.question == "What is 15 + 1?"
+
+
+async def test_check_that_leaves_no_row_ends_the_run(tmp_path: Path) -> None:
+    async def check(launch: Launch) -> AsyncIterator[LeftOutPrompt]:
+        for index in range(len(Path(launch.data.prompts).read_text().splitlines())):
+            reason = LeftOutReason.PROMPT_TOO_LONG
+            yield LeftOutPrompt(index=index, line=index + 1, reason=reason, detail="548 tokens")
+
+    async with a_coordinator(a_launch(tmp_path), row_check=check) as coordinator:
+        ending = await coordinator
+
+    assert ending
+    assert ending.reason == "DataInvalid"
+    assert "16 of 16 prompts are longer than data.maxPromptTokens" in ending.message
 
 
 async def test_trainer_may_end_the_run_with_a_reason(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_runtime.coordinator.rules.prompts import Prompts
+from hetrl_runtime.data.left_out import LeftOutPrompt, LeftOutReason
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.order import PassOrder
 from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable
@@ -82,6 +83,35 @@ def test_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, complai
     assert complaint in found.message
 
 
+HALF = "\\ud83c"  # the first half of an emoji, as a text that was cut has it
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        (f'{{"question": "2+7? {HALF}", "answer": "9"}}', "'question' has half a character"),
+        ('{"question": "\\udf89 2+7?", "answer": "9"}', "'question' has half a character"),
+        (f'{{"question": "2+7?", "answer": "{HALF}9"}}', "'answer' has half a character (U+D83C, "),
+        (f'{{"question": "?", "answer": "9", "id": "{HALF}"}}', "'id' has half a character"),
+        (f'{{"question": "?", "answer": "9", "x": [{{"y": "{HALF}"}}]}}', "'x' has half a char"),
+        (f'{{"question": "?", "answer": "9", "x": {{"{HALF}": 1}}}}', "'x' has half a character"),
+        (f'{{"question": "?", "answer": "9", "{HALF}": 1}}', "has half a character"),
+        ('{"question": "?", "answer": "\udced\udca0\udcbc"}', "'answer' has half a character"),
+    ],
+    ids=["question", "second half", "answer", "column", "nested", "key", "name", "raw bytes"],
+)
+def test_half_a_character_is_refused_with_its_field(tmp_path: Path, line: str, field: str) -> None:
+    path = tmp_path / "prompts.jsonl"
+    good = json.dumps({"question": "🎉?", "answer": "1"})
+    path.write_bytes(f"{good}\n{line}\n".encode(errors="surrogateescape"))
+
+    found = open_prompts(path, Fields(keeps_others=True))
+
+    assert isinstance(found, Unusable)
+    assert found.message.startswith(f"{path}:2: ")
+    assert field in found.message
+
+
 def test_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere.jsonl"
 
@@ -143,3 +173,41 @@ def test_group_has_one_prompt_in_every_process(tmp_path: Path) -> None:
 )
 def test_reference_stands_after_the_last_marker(answer: str, expected: str) -> None:
     assert target(answer) == expected
+
+
+def left_out(index: int, reason: LeftOutReason) -> LeftOutPrompt:
+    return LeftOutPrompt(index=index, line=index + 1, reason=reason, detail=f"detail {index}")
+
+
+def test_prompt_that_is_left_out_is_so_in_every_pass(tmp_path: Path) -> None:
+    file = opened(a_prompt_file(tmp_path / "prompts.jsonl", num_prompts=4))
+    prompts = Prompts(file, seed=1)
+    assert prompts.leave_out(left_out(2, LeftOutReason.PROMPT_TOO_LONG))
+    assert not prompts.leave_out(left_out(2, LeftOutReason.TOKEN_UNKNOWN))
+
+    groups = [group for group in range(12) if prompts.is_left_out(group)]
+
+    assert [prompts.index(group) for group in groups] == [2, 2, 2]
+    assert prompts.num_usable == 3
+    assert prompts.ending is None
+    file.close()
+
+
+def test_run_without_usable_prompts_ends_with_counts(tmp_path: Path) -> None:
+    file = opened(a_prompt_file(tmp_path / "prompts.jsonl", num_prompts=3))
+    prompts = Prompts(file, seed=1)
+    for index in (2, 1):
+        prompts.leave_out(left_out(index, LeftOutReason.PROMPT_TOO_LONG))
+    prompts.leave_out(left_out(0, LeftOutReason.REFERENCE_UNREADABLE))
+
+    assert prompts.notices == (
+        "2 of 3 prompts are longer than data.maxPromptTokens and are left out, the first on line "
+        "2: detail 1",
+        "1 of 3 answers hold no value that data.reward can read and are left out, the first on "
+        "line 1: detail 0",
+    )
+    assert prompts.ending
+    assert prompts.ending.reason == "DataInvalid"
+    assert prompts.notices[0] in prompts.ending.message
+    assert not any(prompts.is_left_out(group) for group in range(6))
+    file.close()

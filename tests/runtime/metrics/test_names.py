@@ -25,6 +25,8 @@ from tests.runtime.launches import a_launch
                 "hetrl_trajectories": "counter",
                 "hetrl_groups_left_out": "counter",
                 "hetrl_groups_unjudged": "counter",
+                "hetrl_prompts_left_out": "gauge",
+                "hetrl_trajectories_quarantined": "counter",
                 "hetrl_buffer_trajectories": "gauge",
                 "hetrl_leased_trajectories": "gauge",
                 "hetrl_policy_version": "gauge",

@@ -12,9 +12,11 @@ from prometheus_client import CollectorRegistry
 from hetrl_core.job.spec import DataSpec, LengthPenalty, PythonReward
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict
+from hetrl_runtime.rollout.errors import UnknownTokenError
 from hetrl_runtime.rollout.observer import RolloutObserver
+from hetrl_runtime.rollout.prompts import PromptTooLong
 from hetrl_runtime.rollout.responder import Equipment, Responder
-from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory
+from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import PromptLease
 from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
@@ -112,3 +114,59 @@ async def test_reward_of_a_model_is_bounded_too(
     )
 
     assert isinstance(found, SampledTrajectory if is_judged else FailedTrajectory)
+
+
+@dataclass
+class RefusingEngine:
+    """An engine that refuses every request."""
+
+    error: Exception
+
+    async def generate(self, _: Any) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "left_out", "said"),
+    [
+        (UnknownTokenError(130, 128), "TokenUnknown", "token 130 of 128"),
+        (ValueError("request 1 cannot begin"), "", "request 1 cannot begin"),
+        (None, "PromptTooLong", "the prompt has 548 tokens, data.maxPromptTokens is 64"),
+    ],
+    ids=["unknown token", "request", "too long"],
+)
+async def test_prompt_that_is_refused_fails_with_its_reason(
+    tmp_path: Path, error: Exception | None, left_out: str, said: str
+) -> None:
+    too_long = PromptTooLong(num_tokens=548, max_prompt_tokens=64)
+    equipment = SimpleNamespace(
+        engine=RefusingEngine(error) if error else None,
+        prompts=SimpleNamespace(
+            encode=lambda *_, **__: (5, 130) if error else too_long,
+            no_row=lambda token, num_rows: f"token {token} of {num_rows}",
+            calls=None,
+        ),
+        scorer=None,
+        client=None,
+        inference=None,
+    )
+    responder = Responder(
+        a_launch(tmp_path),
+        process="rollout-0",
+        equipment=cast("Equipment", equipment),
+        observer=RolloutObserver(RolloutMetrics(CollectorRegistry())),
+    )
+
+    found = await responder.sample(LEASE, TrajectoryId(0, 0))
+
+    assert isinstance(found, FailedTrajectory)
+    assert (found.left_out, found.error) == (left_out, said)
+
+
+async def test_unreadable_reference_leaves_its_prompt_out(tmp_path: Path) -> None:
+    unjudged = Unjudged(reason=UnjudgedReason.REFERENCE_UNREADABLE, detail="no value")
+
+    found = await scored(FixedScorer(unjudged), CollectorRegistry(), directory=tmp_path)
+
+    assert isinstance(found, FailedTrajectory)
+    assert found.left_out == "ReferenceUnreadable"

@@ -18,7 +18,7 @@ from hetrl_runtime.rollout.engine import (
 )
 from hetrl_runtime.rollout.engines.slots import sample
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
-from hetrl_runtime.rollout.errors import EngineFailedError
+from hetrl_runtime.rollout.errors import EngineFailedError, UnknownTokenError
 from tests.runtime.rollout.models import EOS, save_tiny_qwen3, weights_of
 from tests.runtime.rollout.reference import Reference
 
@@ -167,6 +167,39 @@ async def test_versions_may_go_back_after_a_trainers_rewind(model: Path, next_mo
     assert [set(each.versions) for each in (first, other, again)] == [{0}, {7}, {5}]
 
 
+async def test_request_with_an_unknown_token_fails_alone(model: Path) -> None:
+    def asked(name: str, *tokens: int) -> GenerationRequest:
+        return GenerationRequest(id=name, prompt_tokens=tokens, max_tokens=3, temperature=0)
+
+    async with an_engine(model, stop_tokens=()) as engine:
+        others = [engine.generate(asked(str(number), 5, 6, 7)) for number in range(3)]
+        with pytest.raises(UnknownTokenError, match="token 5000 is not one of the"):
+            await engine.generate(asked("unknown", 5, 5000))
+        generations = await asyncio.gather(*others)
+
+    assert [len(each.tokens) for each in generations] == [3, 3, 3]
+
+
+async def test_request_that_cannot_be_computed_fails_alone(model: Path) -> None:
+    def asked(name: str, *tokens: int) -> GenerationRequest:
+        return GenerationRequest(id=name, prompt_tokens=tokens, max_tokens=3, temperature=0)
+
+    async with an_engine(model, stop_tokens=()) as engine:
+        # As if nobody had looked: the embedding itself refuses it then.
+        engine._num_rows = 1 << 31
+        found = await asyncio.gather(
+            *(engine.generate(asked(str(token), 5, token, 6)) for token in (7, 5000, 8)),
+            return_exceptions=True,
+        )
+        again = await engine.generate(asked("again", 5, 7, 6))
+
+    assert isinstance(found[1], ValueError)
+    assert "request 5000 cannot begin" in str(found[1])
+    assert not isinstance(found[0], BaseException)
+    assert not isinstance(found[2], BaseException)
+    assert again.tokens == found[0].tokens
+
+
 async def test_cancelled_requests_give_their_places_back(model: Path) -> None:
     async with an_engine(model, concurrency=2, stop_tokens=()) as engine:
         tasks = [
@@ -221,13 +254,14 @@ async def test_model_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 async def test_engine_failure_reaches_every_waiter(model: Path) -> None:
     async with an_engine(model, concurrency=1) as engine:
+        engine._model.lm_head = torch.nn.Linear(3, 5)  # which no hidden state fits
         tasks = [
             asyncio.ensure_future(
                 engine.generate(
-                    GenerationRequest(id=str(index), prompt_tokens=(5, token, 7), max_tokens=50)
+                    GenerationRequest(id=str(index), prompt_tokens=(5, 6, 7), max_tokens=50)
                 )
             )
-            for index, token in enumerate([6, 10**6, 6])  # the second is outside the vocabulary
+            for index in range(3)
         ]
         results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
         with pytest.raises(EngineFailedError, match="broke down"):

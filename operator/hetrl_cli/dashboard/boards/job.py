@@ -250,6 +250,15 @@ _LEARNING = row(
         {"rate": series("hetrl_trainer_learning_rate").max()},
     ),
     chart(
+        "Prompts left out",
+        "Prompts that are not used, by the reason why they cannot be, and trajectories in "
+        "quarantine, with which the trainer ended twice.",
+        {
+            "{{reason}}": series("hetrl_prompts_left_out").max("reason"),
+            "quarantined": series("hetrl_trajectories_quarantined_total").max(),
+        },
+    ),
+    chart(
         "Groups without a signal",
         "Per second: groups left out because their rewards were all equal, responses that "
         "no reward was given, and trajectories that new weights reached before their end.",

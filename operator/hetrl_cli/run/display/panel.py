@@ -64,9 +64,10 @@ def view(moment: Moment) -> RenderableType:
             Text(),
             _waiting(moment.progress),
         )
+    notices = moment.progress.notices if moment.progress else ()
     events = [
         Text(f"! {each}", style="yellow", overflow="ellipsis")
-        for each in moment.events[-_NUM_EVENTS:]
+        for each in (*notices, *moment.events[-_NUM_EVENTS:])
     ]
     return Panel(
         Group(Text(moment.plan, style=_QUIET), Text(), body, *events),

@@ -43,6 +43,9 @@ class Progress:
 
     message: str = ""
     waiting_for: str = ""
+    notices: tuple[str, ...] = ()
+    """What a user should know of the run's data, such as how many prompts are left out."""
+
     processes: tuple[ProcessProgress, ...] = ()
 
 

@@ -52,6 +52,9 @@ class PlainScreen:
         self._printed_seconds = -math.inf
         self._printed_step = 0
         self._num_events = 0
+        self._notices: tuple[str, ...] = ()
+        self._unprinted: tuple[str, ...] = ()
+        self._noticed_seconds = -math.inf
         self._last = ""
 
     def __enter__(self) -> Self:
@@ -60,12 +63,16 @@ class PlainScreen:
     def __exit__(self, *error: object) -> None:
         if self._last:
             self._print(self._last)
+        self._print_notices()
 
     def show(self, moment: Moment) -> None:
         """Print what is new."""
         for event in moment.events[self._num_events :]:
             self._print(event)
         self._num_events = len(moment.events)
+        self._unprinted = moment.progress.notices if moment.progress else ()
+        if time.monotonic() - self._noticed_seconds >= _SECONDS_BETWEEN_LINES:
+            self._print_notices()
         self._last = line(moment)
         step = moment.progress.step if moment.progress else 0
         has_moved = step != self._printed_step
@@ -74,6 +81,14 @@ class PlainScreen:
             self._printed_seconds, self._printed_step = time.monotonic(), step
             self._print(self._last)
             self._last = ""
+
+    def _print_notices(self) -> None:
+        """Print notices that are new; counts in them may grow with every prompt."""
+        for each in self._unprinted:
+            if each not in self._notices:
+                self._print(each)
+                self._noticed_seconds = time.monotonic()
+        self._notices = self._unprinted
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from hetrl_operator.model.observed import Observed, ProgressSeen
 if TYPE_CHECKING:
     from datetime import datetime
 
+MOST_NOTICES = 8
 SHORTEST_SECONDS = 15.0
 """Minimum time between two writes of progress: 1,000 jobs then make 67 writes a second."""
 
@@ -55,6 +56,7 @@ def _shown(report: ProgressSeen, written: Progress | None) -> Progress:
         staleness_p95=round(report.staleness_p95, 3),
         reward=round(report.reward, 4),
         eta_seconds=round(report.eta_seconds, 1),
+        notices=report.notices[:MOST_NOTICES],
         last_update_time=at,
         last_step_time=(written.last_step_time or at) if written and is_same_step else at,
     )

@@ -57,6 +57,7 @@ def entries(
     return chain(
         (pb.JournalEntry(epoch_begun=begun),),
         (accepted(each) for each in buffered),
+        (batch_broke(state.broke_once),) if state.broke_once else (),
         (
             lease_given(process, ids, worker_version=worker_version)
             for (process, worker_version), ids in leased.items()
@@ -96,6 +97,11 @@ def committed(
             report=codec.encode_report(report),
         )
     )
+
+
+def batch_broke(ids: Iterable[TrajectoryId]) -> pb.JournalEntry:
+    """Return the entry of trajectories with which a trainer ended."""
+    return pb.JournalEntry(batch_broke=pb.BatchBroke(trajectories=codec.encode_ids(ids)))
 
 
 def abandoned(group: int) -> pb.JournalEntry:
@@ -177,3 +183,5 @@ def _apply(state: RunState, entry: pb.JournalEntry, *, now: float, limits: WireL
             )
         case "abandoned":
             state.abandon(entry.abandoned.group)
+        case "batch_broke":
+            state.broke_once |= set(codec.decode_ids(entry.batch_broke.trajectories))

@@ -45,6 +45,9 @@ class RunSnapshot:
     is_trained: bool = False
     """Whether the last version is made, and only the trainer's word is to come."""
 
+    notices: tuple[str, ...] = ()
+    """What a user should know of this run's data."""
+
 
 def waiting_for(snapshot: RunSnapshot) -> str:
     """Say in words what holds the run up right now; empty when nothing does."""
@@ -155,6 +158,7 @@ class Progresses:
             message=ending.message if ending else "",
             processes=_processes(members),
             waiting_for="" if ending else waiting_for(snapshot),
+            notices=snapshot.notices,
         )
 
     def _eta_seconds(self, version: int) -> float:

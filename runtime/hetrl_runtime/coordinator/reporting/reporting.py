@@ -3,19 +3,28 @@
 ``progress`` computes the figures and ``run_files`` writes files; this module keeps both in step.
 """
 
+import logging
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.coordinator.journal.history import Recorded
 from hetrl_runtime.coordinator.reporting.curves import Curves
+from hetrl_runtime.coordinator.reporting.left_out_file import LeftOutFile
 from hetrl_runtime.coordinator.reporting.progress import Progresses, RunSnapshot
+from hetrl_runtime.coordinator.reporting.quarantine import Quarantine
 from hetrl_runtime.coordinator.reporting.run_files import ReportFiles, step_record
 from hetrl_runtime.coordinator.rules.commits import Committed
 from hetrl_runtime.coordinator.rules.members import Members
+from hetrl_runtime.data.left_out import LeftOutPrompt, LeftOutReason
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.values import Ending, Outcome
+
+log = logging.getLogger(__name__)
 
 
 class Reporting:
@@ -26,6 +35,13 @@ class Reporting:
         self._members = members
         self._files = ReportFiles(Path(launch.state_path))
         path = launch.training.tensorboard_path
+        self._quarantine = Quarantine(Path(launch.state_path))
+        self._left_out = LeftOutFile(
+            Path(launch.state_path), max_prompt_tokens=launch.data.max_prompt_tokens
+        )
+        self.left_out_before = self._left_out.read()
+        """Prompts that earlier starts of this run have left out."""
+
         self._curves = Curves(Path(path)) if path else None
         self.progresses = Progresses(
             total_steps=launch.training.steps,
@@ -54,6 +70,29 @@ class Reporting:
     def count_unjudged_group(self) -> None:
         """Count a group that was left out because too few of its responses were judged."""
         self._metrics.unjudged_groups.inc()
+
+    def add_left_out(self, prompt: LeftOutPrompt) -> None:
+        """Report a prompt that is not used any more."""
+        log.warning(
+            "prompt left out: line=%d reason=%s detail=%s",
+            prompt.line,
+            prompt.reason,
+            prompt.detail,
+        )
+        self._left_out.add(prompt)
+
+    def show_left_out(self, counts: Mapping[LeftOutReason, int]) -> None:
+        """Set how many prompts are left out, by reason."""
+        for reason, gauge in self._metrics.left_out.items():
+            gauge.set(counts.get(reason, 0))
+
+    def quarantine(
+        self, trajectories: Sequence[DeliveredTrajectory], *, line_of: Callable[[int], int]
+    ) -> None:
+        """Report trajectories with which trainers ended."""
+        self._quarantine.add(trajectories, line_of=line_of)
+        self._metrics.quarantined.inc(len(trajectories))
+        log.error("trajectories quarantined: %s", self._quarantine.notice)
 
     def has_step(self, done: Committed, *, epoch: int) -> bool:
         """Tell whether the newest step record is of this version and epoch."""
@@ -85,7 +124,9 @@ class Reporting:
 
     def progress(self, snapshot: RunSnapshot, *, ending: Ending | None) -> pb.Progress:
         """Return all there is to say at this moment."""
-        return self.progresses.message(snapshot, self._members, ending=ending)
+        more = (self._quarantine.notice,) if self._quarantine.notice else ()
+        known = replace(snapshot, notices=(*snapshot.notices, *more))
+        return self.progresses.message(known, self._members, ending=ending)
 
     def refresh(self, snapshot: RunSnapshot, *, ending: Ending | None) -> None:
         """Bring the gauges and the progress file up to date, and at the end the result."""

@@ -1,4 +1,4 @@
-"""The number of prompts in a row that may fail before a run ends.
+"""The number of different prompts that generation may fail for before a run ends.
 
 ``state`` decides when a single prompt has failed; ``ingest`` ends the run.
 """
@@ -13,7 +13,7 @@ from hetrl_runtime.wire.values import Ending
 log = logging.getLogger(__name__)
 
 MOST_GIVEN_UP = 50
-"""Prompts given up in a row after which no prompt is expected to work."""
+"""Different prompts given up in a row after which no prompt is expected to work."""
 
 
 class FailureBudget:
@@ -22,21 +22,22 @@ class FailureBudget:
     def __init__(self, prompts: Prompts) -> None:
         """Begin with the run's prompts; fewer than ``MOST_GIVEN_UP`` are each tried once."""
         self._prompts = prompts
-        self._given_up_in_a_row = 0
+        self._given_up_in_a_row: set[int] = set()
 
     def renew(self) -> None:
         """Reset the count: a prompt has been answered."""
-        self._given_up_in_a_row = 0
+        self._given_up_in_a_row.clear()
 
     def given_up(self, failed: FailedTrajectory) -> Ending | None:
         """Count a prompt that was given up; return the run's end when the budget is spent."""
-        self._given_up_in_a_row += 1
+        self._given_up_in_a_row.add(self._prompts.index(failed.group))
         line = self._prompts.of_group(failed.group).line
         log.warning("prompt given up: line=%d error=%s", line, failed.error)
-        if self._given_up_in_a_row < min(MOST_GIVEN_UP, len(self._prompts)):
+        num_given_up = len(self._given_up_in_a_row)
+        if num_given_up < min(MOST_GIVEN_UP, self._prompts.num_usable):
             return None
         return Ending(
             reason=ROLLOUT_FAILED,
-            message=f"{self._given_up_in_a_row} prompts in a row could not be generated, "
+            message=f"{num_given_up} prompts in a row could not be generated, "
             f"the last (line {line}) because: {failed.error}",
         )

@@ -11,7 +11,7 @@ A member that was not judged is buffered as an empty place.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -40,7 +40,14 @@ class GroupLease:
 class OpenGroups:
     """Members of started groups: pending, leased or buffered."""
 
-    def __init__(self, point: ResumePoint, *, group_size: int, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        point: ResumePoint,
+        *,
+        group_size: int,
+        lease_seconds: float,
+        is_left_out: Callable[[int], bool],
+    ) -> None:
         self.ledger = GroupLedger(point)
         self.leases = Leases(lease_seconds=lease_seconds)
         self.buffer = Buffer(group_size=group_size)
@@ -49,6 +56,7 @@ class OpenGroups:
         """Failed tries of each group."""
 
         self._group_size = group_size
+        self._is_left_out = is_left_out
 
     def is_settled(self, identity: TrajectoryId) -> bool:
         """Tell whether a trajectory is buffered, or its group done."""
@@ -65,7 +73,7 @@ class OpenGroups:
         ids: list[TrajectoryId] = []
         while len(ids) < count:
             if not self.pending:
-                self._start(self.ledger.upcoming())
+                self._start(self._upcoming())
             ids += self.pending.take(count - len(ids))
         self.leases.grant(ids, process=process, worker_version=worker_version, now=now)
         return tuple(
@@ -119,6 +127,12 @@ class OpenGroups:
         for member in range(self._group_size):
             self.leases.end(TrajectoryId(group, member))
             self.pending.discard(TrajectoryId(group, member))
+
+    def _upcoming(self) -> int:
+        """Return the next group to start; those whose prompt is left out are done unseen."""
+        while self._is_left_out(group := self.ledger.upcoming()):
+            self.ledger.close(group)
+        return group
 
     def _take(self, identity: TrajectoryId) -> None:
         self._start(identity.group)

@@ -7,7 +7,7 @@ group size: room for one member of a new group is room for all of it, so half-ma
 lock each other out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -43,9 +43,11 @@ class RunState:
         max_concurrent: int,
         lease_seconds: float,
         checks_consumption: bool = True,
+        is_left_out: Callable[[int], bool] = lambda _: False,
     ) -> None:
         """Start with nothing; ``begin`` comes first.
 
+        ``is_left_out`` says of a group whether its prompt is not used, which is never so of all.
         ``checks_consumption=False`` leaves out the strict check, for a test that shows what
         it is for: then only admission's rate limit holds, and late trajectories slip through.
         """
@@ -59,10 +61,15 @@ class RunState:
         self._max_concurrent = max_concurrent
         self._checks_consumption = checks_consumption
         self._opened = partial(
-            OpenGroups, group_size=algorithm.group_size, lease_seconds=lease_seconds
+            OpenGroups,
+            group_size=algorithm.group_size,
+            lease_seconds=lease_seconds,
+            is_left_out=is_left_out,
         )
         self._open = self._opened(ResumePoint())
         self._handed: tuple[DeliveredTrajectory, ...] = ()
+        self.broke_once: frozenset[TrajectoryId] = frozenset()
+        """Trajectories with which a trainer ended before it committed them."""
 
     # What can be asked
 
@@ -130,6 +137,17 @@ class RunState:
                 self.readmit(trajectory)
         return len(before) - self.num_buffered
 
+    def blame_batch(self) -> tuple[DeliveredTrajectory, ...]:
+        """Note that a trainer ended with the batch in its hands; return what did so twice.
+
+        The caller keeps those somewhere else and abandons their groups: a trainer that is
+        restarted with what ends it never gets any further.
+        """
+        handed = {each.id for each in self._handed}
+        twice = handed & self.broke_once
+        self.broke_once = (self.broke_once | handed) - twice
+        return tuple(each for each in self._handed if each.id in twice)
+
     def readmit(self, trajectory: DeliveredTrajectory) -> None:
         """Put back a trajectory that was accepted before, unless its group is done."""
         if not self._open.is_settled(trajectory.id):
@@ -178,6 +196,7 @@ class RunState:
             self._open.discard(identity)
         self._open.ledger.version = version
         self._handed = ()
+        self.broke_once -= {*consumed, *discarded}
         return Committed(
             resume=self.resume_point(),
             consumed=trained,
@@ -229,6 +248,10 @@ class RunState:
         self._open.accept(trajectory)
         return Outcome.ACCEPTED
 
+    def refusal_of(self, failed: FailedTrajectory) -> Outcome | None:
+        """Return why a failure is nothing to this run; None where it is."""
+        return self._refusal(failed.id, failed.epoch, failed.process)
+
     def contradiction(self, trajectory: DeliveredTrajectory) -> str:
         """Say what of a trajectory cannot be in this run; empty where all can."""
         if trajectory.member >= self._group_size:
@@ -240,14 +263,14 @@ class RunState:
 
     def fail(self, failed: FailedTrajectory) -> Outcome:
         """Count a failed try; its prompt is given up after ``MAX_FAILURES``."""
-        if refusal := self._refusal(failed.id, failed.epoch, failed.process):
+        if refusal := self.refusal_of(failed):
             return refusal
         self._open.fail(failed.id)
         return Outcome.FAILED
 
     def leave_unjudged(self, failed: FailedTrajectory) -> Outcome:
         """Let a group do without a member that was not judged."""
-        if refusal := self._refusal(failed.id, failed.epoch, failed.process):
+        if refusal := self.refusal_of(failed):
             return refusal
         self._open.accept_unjudged(failed.id)
         return Outcome.UNJUDGED

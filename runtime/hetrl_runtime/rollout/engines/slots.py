@@ -183,7 +183,10 @@ class Slots:
 
     @torch.inference_mode()
     def admit(self, requests: Sequence[GenerationRequest]) -> None:
-        """Let sequences begin; at most ``num_free``. Equal prompts are computed once."""
+        """Let sequences begin; at most ``num_free``. Equal prompts are computed once.
+
+        Where computing them raises, none of them begins.
+        """
         first, count = len(self._requests), len(requests)
         sizes = [len(each.prompt_tokens) for each in requests]
         longest = max(sizes)
@@ -200,9 +203,9 @@ class Slots:
             (self._temperatures, [each.temperature for each in requests]),
         ):
             state[first : first + count] = state.new_tensor(values)
+        self._prefill(first, first + count)
         self._requests += requests
         self._without_token += [each.id for each in requests]
-        self._prefill(first, len(self._requests))
 
     @torch.inference_mode()
     def recompute(self) -> None:

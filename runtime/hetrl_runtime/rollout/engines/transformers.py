@@ -23,6 +23,7 @@ from hetrl_runtime.rollout.engine import (
     EngineSettings,
     Generation,
     GenerationRequest,
+    expect_rows,
 )
 from hetrl_runtime.rollout.engines.served_weights import Prepared, ServedWeights
 from hetrl_runtime.rollout.engines.slots import Slots
@@ -32,6 +33,9 @@ from hetrl_runtime.transport.weights.regions import Bytes
 
 _LOADING = Lock()
 """The library builds a model under defaults of the whole process: one at a time."""
+
+_REQUEST_ERRORS = (IndexError, KeyError, TypeError, ValueError)
+"""What a model raises for what it was asked. A device that broke down raises other errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class TransformersEngine:
         """See ``InferenceEngine``."""
         self._loop = asyncio.get_running_loop()
         self._model = await asyncio.to_thread(_load_alone, self._settings)
+        self._num_rows = self._model.get_input_embeddings().num_embeddings
         self._weights = ServedWeights(self._model)
         self._slots = Slots(self._model, self._settings)
         self._thread.start()
@@ -89,6 +94,7 @@ class TransformersEngine:
     async def generate(self, request: GenerationRequest) -> Generation:
         """See ``InferenceEngine``."""
         self._settings.expect_room(request)
+        expect_rows(request, num_rows=self._num_rows)
         self._raise_failure()
         result: asyncio.Future[Generation] = self._loop.create_future()
         self._inbox.put(_Admit(request, result))
@@ -157,8 +163,23 @@ class TransformersEngine:
 
     def _admit_waiting(self) -> None:
         num_new = min(len(self._waiting), self._slots.num_free)
-        if num_new:
-            self._slots.admit([self._waiting.popleft() for _ in range(num_new)])
+        if not num_new:
+            return
+        requests = [self._waiting.popleft() for _ in range(num_new)]
+        try:
+            self._slots.admit(requests)
+        except _REQUEST_ERRORS:
+            for each in requests:
+                self._admit_alone(each)
+
+    def _admit_alone(self, request: GenerationRequest) -> None:
+        """Admit a request, or fail it and nothing else."""
+        try:
+            self._slots.admit([request])
+        except _REQUEST_ERRORS as error:
+            refusal = ValueError(f"request {request.id} cannot begin: {error}")
+            result = self._results.pop(request.id)
+            self._loop.call_soon_threadsafe(_reject, [result], refusal)
 
     def _deliver(self, finished: list[tuple[str, Generation]]) -> None:
         if not finished:

@@ -23,6 +23,7 @@ from hetrl_runtime.rollout.engine import (
     FinishReason,
     Generation,
     GenerationRequest,
+    expect_rows,
 )
 from hetrl_runtime.rollout.engines.weight_files import (
     check_fit,
@@ -61,6 +62,7 @@ class VllmEngine:
     async def generate(self, request: GenerationRequest) -> Generation:
         """See ``InferenceEngine``."""
         self._settings.expect_room(request)
+        expect_rows(request, num_rows=self._llm.vllm_config.model_config.get_vocab_size())
         prompt = vllm.TokensPrompt(prompt_token_ids=list(request.prompt_tokens))
         try:
             async for output in self._llm.generate(prompt, self._sampling(request), request.id):
