@@ -228,12 +228,18 @@ class Run:
             ids = [identity for group in groups for identity in group.ids]
             self.journal.write_lease(process, ids, worker_version=worker_version)
             leases = tuple(each for each in map(self._prompt_lease, groups) if each)
+        if not leases:
+            return ()
         return self._traces.leased(process, leases, worker_version=worker_version, now=now)
 
     @property
     def _may_lease(self) -> bool:
-        is_waiting = self.checks_rows and not (self.state.version or self.state.num_buffered)
-        return not (self.ending or not self.state.epoch or self._is_trained or is_waiting)
+        is_over = self.ending or self._is_trained
+        return not (is_over or not self.state.epoch or self._awaits_rows)
+
+    @property
+    def _awaits_rows(self) -> bool:
+        return self.checks_rows and not (self.state.version or self.state.num_buffered)
 
     def _prompt_lease(self, group: GroupLease) -> PromptLease | None:
         """Return a lease with its prompt; None where the prompt cannot be read, and is left out."""
@@ -476,5 +482,6 @@ class Run:
             capacity=self.state.capacity,
             batch_size=self.launch.algorithm.global_batch_size,
             is_trained=self._is_trained,
+            awaits_rows=self._awaits_rows,
             notices=() if self.checks_rows else self._prompts.notices,
         )

@@ -265,7 +265,8 @@ async def _check_rows(
     run: Run, service: CoordinatorService, left_out: AsyncIterator[LeftOutPrompt]
 ) -> None:
     try:
-        async with asyncio.timeout(ROW_CHECK_SECONDS):
+        longest_seconds = min(ROW_CHECK_SECONDS, run.launch.startup_deadline_seconds / 2)
+        async with asyncio.timeout(longest_seconds):
             async for each in left_out:
                 run.leave_out(each)
     except TimeoutError:

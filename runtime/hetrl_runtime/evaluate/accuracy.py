@@ -20,6 +20,7 @@ from hetrl_runtime.rollout.engine import (
     InferenceEngine,
 )
 from hetrl_runtime.rollout.engines import open_engine
+from hetrl_runtime.rollout.errors import UnknownTokenError
 from hetrl_runtime.rollout.multi_turn import last_turn, respond
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
 from hetrl_runtime.wire.trajectory import TOOL_VERSION
@@ -30,7 +31,7 @@ class Accuracy:
     """The result of an evaluation; the fields are those of its JSON."""
 
     accuracy: float
-    """Share of all problems answered with the full reward, those that were too long included."""
+    """Share of all problems answered with the full reward, those without an answer included."""
 
     count: int
     correct: int
@@ -42,6 +43,9 @@ class Accuracy:
 
     too_long: int
     """Problems whose prompt exceeds the limit; they count as not solved."""
+
+    unknown_token: int
+    """Problems with a token that the model's embedding does not have; not solved either."""
 
     cut_off: int
     """Answers that reached the limit before they ended."""
@@ -104,7 +108,8 @@ async def measure(
         correct=correct,
         reward_mean=sum(rewards) / max(1, len(problems) - unjudged),
         unjudged=unjudged,
-        too_long=len(problems) - len(answered),
+        too_long=sum(isinstance(each, PromptTooLong) for each in generations),
+        unknown_token=sum(isinstance(each, UnknownTokenError) for each in generations),
         cut_off=sum(each.finish_reason is FinishReason.LENGTH for each in answered),
         called_tools=sum(TOOL_VERSION in each.versions for each in answered),
         mean_response_tokens=sum(len(each.tokens) for each in answered) / max(1, len(answered)),
@@ -130,7 +135,7 @@ async def _answer(
     *,
     name: str,
     data: DataSpec,
-) -> Generation | PromptTooLong:
+) -> Generation | PromptTooLong | UnknownTokenError:
     prompt = prompts.encode(
         problem.question, max_prompt_tokens=data.max_prompt_tokens, messages=problem.messages
     )
@@ -139,4 +144,7 @@ async def _answer(
     request = GenerationRequest(
         id=name, prompt_tokens=prompt, max_tokens=data.max_response_tokens, temperature=0
     )
-    return await respond(engine, request, prompts.calls)
+    try:
+        return await respond(engine, request, prompts.calls)
+    except UnknownTokenError as error:
+        return error

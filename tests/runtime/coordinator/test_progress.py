@@ -30,6 +30,10 @@ BUSY = RunSnapshot(
         ({"has_trainer": False}, "the trainer is not here yet"),
         ({"num_workers": 0}, "no rollout worker is here yet"),
         ({"lacks_inference": True}, "no inference worker is here yet"),
+        (
+            {"awaits_rows": True},
+            "the rows of the data are checked before the first prompt goes out",
+        ),
         ({"is_trained": True}, "the trainer writes the checkpoint of the last version"),
         (
             {"trainer_waits": True},
@@ -51,6 +55,7 @@ BUSY = RunSnapshot(
         "no trainer",
         "no workers",
         "no inference worker",
+        "rows",
         "the end",
         "the batch",
         "the bound",

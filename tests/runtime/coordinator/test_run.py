@@ -477,7 +477,9 @@ def test_batch_that_ended_two_trainers_is_set_aside(
 
         kept = (Path(launch.state_path) / "quarantine.jsonl").read_text().splitlines()
         assert [json.loads(each)["id"] for each in kept] == [str(each) for each in poison]
-        assert f"{len(poison)} trajectories ended the trainer twice" in run.progress().notices[0]
+        (notice,) = run.progress().notices
+        assert notice.startswith(f"{len(poison)} trajectories ended the trainer twice")
+        assert notice.endswith(f"the first is {poison[0]} on line {json.loads(kept[0])['line']}")
 
 
 def test_batch_that_was_trained_on_blames_nobody(tmp_path: Path) -> None:

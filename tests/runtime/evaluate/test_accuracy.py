@@ -1,6 +1,7 @@
 """``hetrl evaluate`` against a plain greedy ``generate`` of the library, problem by problem."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,20 @@ def test_problems_that_are_too_long_count_as_not_solved(model: Path, problems: P
     measured = evaluate("--model", model, "--data", problems, "--max-prompt-tokens", 3)
 
     assert (measured["accuracy"], measured["too_long"]) == (0.0, NUM_PROBLEMS)
+
+
+def test_problem_with_an_unknown_token_counts_as_not_solved(model: Path, tmp_path: Path) -> None:
+    longer = shutil.copytree(model, tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(longer)
+    tokenizer.add_tokens([f"<x{number}>" for number in range(128)])
+    tokenizer.save_pretrained(longer)
+    problems = tmp_path / "problems.jsonl"
+    rows = [{"question": f"1+1{end}?", "answer": "2"} for end in ("", "<x127>")]
+    problems.write_text("\n".join(map(json.dumps, rows)))
+
+    measured = evaluate("--model", longer, "--data", problems, "--max-response-tokens", 8)
+
+    assert (measured["count"], measured["unknown_token"], measured["too_long"]) == (2, 1, 0)
 
 
 def test_malformed_line_is_named(model: Path, tmp_path: Path) -> None:

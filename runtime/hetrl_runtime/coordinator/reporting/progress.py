@@ -45,20 +45,17 @@ class RunSnapshot:
     is_trained: bool = False
     """Whether the last version is made, and only the trainer's word is to come."""
 
+    awaits_rows: bool = False
+    """Whether no prompt goes out before all rows of the data are checked."""
+
     notices: tuple[str, ...] = ()
     """What a user should know of this run's data."""
 
 
 def waiting_for(snapshot: RunSnapshot) -> str:
     """Say in words what holds the run up right now; empty when nothing does."""
-    if not snapshot.has_trainer:
-        return "the trainer is not here yet"
-    if not snapshot.num_workers:
-        return "no rollout worker is here yet"
-    if snapshot.lacks_inference:
-        return "no inference worker is here yet"
-    if snapshot.is_trained:
-        return "the trainer writes the checkpoint of the last version"
+    if event := _awaited_event(snapshot):
+        return event
     if snapshot.workers_behind and snapshot.workers_behind == snapshot.workers_waiting:
         return (
             f"rollouts wait: the weights of {snapshot.workers_behind} workers are too old "
@@ -76,6 +73,21 @@ def waiting_for(snapshot: RunSnapshot) -> str:
             f"until version {snapshot.version + 1}"
         )
     return ""
+
+
+def _awaited_event(snapshot: RunSnapshot) -> str:
+    """Name what must happen before trajectories matter; empty where all has."""
+    events = (
+        (not snapshot.has_trainer, "the trainer is not here yet"),
+        (not snapshot.num_workers, "no rollout worker is here yet"),
+        (snapshot.lacks_inference, "no inference worker is here yet"),
+        (
+            snapshot.awaits_rows,
+            "the rows of the data are checked before the first prompt goes out",
+        ),
+        (snapshot.is_trained, "the trainer writes the checkpoint of the last version"),
+    )
+    return next((text for is_awaited, text in events if is_awaited), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

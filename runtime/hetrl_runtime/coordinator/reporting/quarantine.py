@@ -22,7 +22,7 @@ class Quarantine:
         self.path = folder / FILE
         lines = self.path.read_text().splitlines() if self.path.exists() else []
         self._count = len(lines)
-        self._first = str(json.loads(lines[0])["id"]) if lines else ""
+        self._first = _named(json.loads(lines[0])) if lines else ""
 
     def add(
         self, trajectories: Iterable[DeliveredTrajectory], *, line_of: Callable[[int], int]
@@ -32,7 +32,7 @@ class Quarantine:
             for record in _records(trajectories, line_of):
                 file.write(json.dumps(record) + "\n")
                 self._count += 1
-                self._first = self._first or record["id"]
+                self._first = self._first or _named(record)
 
     @property
     def notice(self) -> str:
@@ -43,6 +43,10 @@ class Quarantine:
             f"{self._count} trajectories ended the trainer twice and are not trained on; "
             f"{self.path} has them, the first is {self._first}"
         )
+
+
+def _named(record: dict[str, Any]) -> str:
+    return f"{record['id']} on line {record['line']}"
 
 
 def _records(
