@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from hetrl_cli.jobs.job_view import JobView, ago, span
-from hetrl_cli.jobs.status import listed, of_plan, of_plans
+from hetrl_cli.jobs.status import listed, of_plan, of_plans, of_progress
 from hetrl_cli.jobs.top import steps, summary
+from hetrl_cli.tables.table import pairs
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 from tests.api.objects import a_job
 from tests.cli.job_states import RUNNING
@@ -38,6 +39,13 @@ def test_age_counts_from_what_the_server_wrote() -> None:
     now = datetime(2026, 1, 1, 0, 1, 30, tzinfo=UTC)
     assert ago("2026-01-01T00:00:00Z", now=now) == "1m30s"
     assert ago(None) == "-"
+
+
+def test_notices_are_shown_as_they_are() -> None:
+    notice = "2 of 4 answers hold no value, the first on line 3: '[/INST] [bold]'"
+    noticed = RUNNING | {"progress": {"step": 1, "totalSteps": 20, "notices": [notice]}}
+
+    assert notice in printed(pairs("Progress", of_progress(a_job_view(noticed))))
 
 
 def test_running_job_is_listed_with_its_progress() -> None:

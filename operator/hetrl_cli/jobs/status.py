@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import click
 import yaml
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -107,7 +108,7 @@ def left(job: JobView) -> str:
 
 def _show_one(connection: Connection, job: JobView) -> None:
     parts: list[RenderableType] = [_head(job)]
-    for title, rows in (("Plan", of_plan(job)), ("Progress", _progress(job))):
+    for title, rows in (("Plan", of_plan(job)), ("Progress", of_progress(job))):
         if rows:
             parts += [Text(), pairs(title, rows)]
     if plans := connection.plans(job.name, followed=job.plan.get("name")):
@@ -181,7 +182,8 @@ def _why_past(notes: Mapping[str, str]) -> str:
     return f"until {ago(notes[REPLACED_AT])} ago; {notes.get(REPLACED_BECAUSE, '')}"
 
 
-def _progress(job: JobView) -> list[tuple[str, str]]:
+def of_progress(job: JobView) -> list[tuple[str, str]]:
+    """Return rows on a job's progress; none before there is any."""
     progress = job.progress
     if not progress:
         return []
@@ -195,7 +197,7 @@ def _progress(job: JobView) -> list[tuple[str, str]]:
             f"bound {job.max_staleness}",
         ),
         ("restarts", str(job.status.get("restarts", 0))),
-        *(("notice", str(each)) for each in progress.get("notices") or ()),
+        *(("notice", escape(str(each))) for each in progress.get("notices") or ()),
         ("reported", f"{ago(progress.get('lastUpdateTime'))} ago"),
     ]
 

@@ -17,6 +17,7 @@ class LeftOutReason(StrEnum):
     ROW_UNREADABLE = "RowUnreadable"
 
 
+_DETAIL_CHARS = 300
 _WHAT = {
     LeftOutReason.PROMPT_TOO_LONG: "prompts are longer than data.maxPromptTokens",
     LeftOutReason.TOKEN_UNKNOWN: "prompts have a token without a row in the model's embedding",
@@ -51,7 +52,9 @@ def notices(left_out: Iterable[LeftOutPrompt], *, total: int) -> tuple[str, ...]
 
 def _notice(reason: LeftOutReason, prompts: list[LeftOutPrompt], total: int) -> str:
     first = min(prompts, key=lambda each: each.index)
+    # Words of the data and of workers, which end up on terminals.
+    detail = "".join(each if each.isprintable() else " " for each in first.detail[:_DETAIL_CHARS])
     return (
         f"{len(prompts):,} of {total:,} {_WHAT[reason]} and are left out, the first on line "
-        f"{first.line}: {first.detail}"
+        f"{first.line}: {detail}"
     )

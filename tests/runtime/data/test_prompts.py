@@ -176,7 +176,7 @@ def test_reference_stands_after_the_last_marker(answer: str, expected: str) -> N
 
 
 def left_out(index: int, reason: LeftOutReason) -> LeftOutPrompt:
-    return LeftOutPrompt(index=index, line=index + 1, reason=reason, detail=f"detail {index}")
+    return LeftOutPrompt(index=index, line=index + 1, reason=reason, detail=f"detail\x1b{index}")
 
 
 def test_prompt_that_is_left_out_is_so_in_every_pass(tmp_path: Path) -> None:
