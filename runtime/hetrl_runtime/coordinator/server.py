@@ -92,22 +92,14 @@ async def _coordinate(
         if stop.is_set():
             return None
         return await _refuse(launch, DATA_INVALID, opened.message, post)
-    prompts, data, local = opened
-    checked = row_check(local) if row_check else None
+    checked = row_check(opened.local) if row_check else None
     try:
         with (
-            contextlib.closing(prompts),
+            contextlib.closing(opened.prompts),
             tracer_of(launch, process=f"{launch.pod_set}-0") as tracer,
         ):
             return await _serve(
-                launch,
-                prompts,
-                data,
-                post,
-                tracer,
-                checked,
-                stop=stop,
-                lease_seconds=lease_seconds,
+                launch, opened, post, tracer, checked, stop=stop, lease_seconds=lease_seconds
             )
     except DataChangedError as error:
         return await _refuse(launch, DATA_CHANGED, str(error), post)
@@ -210,8 +202,7 @@ async def _refuse(launch: Launch, reason: str, message: str, post: ProgressPost 
 
 async def _serve(
     launch: Launch,
-    prompts: PromptSource,
-    data: Value,
+    opened: _Opened,
     post: ProgressPost | None,
     tracer: Tracer,
     checked: AsyncIterator[LeftOutPrompt] | None,
@@ -222,11 +213,11 @@ async def _serve(
     registry = CollectorRegistry()
     run = Run(
         launch,
-        Prompts(prompts, seed=launch.training.seed),
+        Prompts(opened.prompts, seed=launch.training.seed),
         CoordinatorMetrics(registry),
         first_epoch=int(time.time()),
         now=time.monotonic(),
-        data=data,
+        data=opened.identity,
         lease_seconds=lease_seconds,
         tracer=tracer,
     )

@@ -83,7 +83,9 @@ def _reference_fault(prompt: Prompt, data: DataSpec) -> tuple[LeftOutReason, str
 def _token_fault(
     prompt: Prompt, form: PromptFormat, data: DataSpec, *, vocab_size: int
 ) -> tuple[LeftOutReason, str] | None:
-    tokens = form.encode(prompt.question, max_prompt_tokens=data.max_prompt_tokens)
+    tokens = form.encode(
+        prompt.question, max_prompt_tokens=data.max_prompt_tokens, messages=prompt.messages
+    )
     if isinstance(tokens, PromptTooLong):
         return LeftOutReason.PROMPT_TOO_LONG, str(tokens)
     if vocab_size and (unknown := max(tokens)) >= vocab_size:
