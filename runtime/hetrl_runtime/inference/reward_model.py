@@ -17,6 +17,7 @@ from transformers.utils import logging
 
 from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.compute import precision
+from hetrl_runtime.compute.finite import objection_to_model
 from hetrl_runtime.trainer.model.model import ModelError
 
 _MAX_TOKENS_PER_PASS = {"cuda": 16_384, "cpu": 4_096}
@@ -40,7 +41,7 @@ class RewardModel:
         """Load it.
 
         Raises:
-            ModelError: it is not there, or it has not one output.
+            ModelError: it is not there, it has not one output, or it is not finite.
         """
         logging.disable_progress_bar()
         revision = files.revision or None
@@ -55,6 +56,8 @@ class RewardModel:
             raise ModelError(
                 f"reward model {files.source} must have one output, got {model.config.num_labels}"
             )
+        if problem := objection_to_model(files.source, dict(model.named_parameters())):
+            raise ModelError(problem)
         self._device = device
         dtype = precision.of_served_layers(
             device, model.config.hidden_size, rows=self.max_tokens_per_pass

@@ -18,6 +18,10 @@ _FIGURES = {
     ),
     "behaviour_kl": ("behaviour_kl_nats", "How far the policies that sampled were behind."),
     "reference_kl": ("reference_kl_nats", "How far the policy is from the reference; without: 0."),
+    "engine_difference": (
+        "engine_difference_nats",
+        "Mean distance of trainer's and engine's log-probabilities under the same weights.",
+    ),
     "learning_rate": ("learning_rate", "Learning rate of the last step."),
 }
 """A figure of a step's report to its series and what that means. Names of a critic's figures are
@@ -46,6 +50,12 @@ class TrainerMetrics:
         )
         self.tokens = Counter(
             "hetrl_trainer_tokens", "Response tokens trained on.", registry=registry
+        )
+        self.skipped_steps = Counter(
+            "hetrl_trainer_skipped_steps",
+            "Optimizer steps that were not made, by the number that was not finite.",
+            ["not_finite"],
+            registry=registry,
         )
         self.last_step_at = gauge(
             "hetrl_trainer_last_step_timestamp_seconds",

@@ -4,7 +4,7 @@ The learner chooses batch and minibatches, and computes the targets: advantages,
 log-probabilities of the proximal policy and the reference.
 """
 
-# ruff: noqa: N806, N815  # shape suffixes, as in ``batch``
+# ruff: noqa: N803, N806, N815  # shape suffixes, as in ``batch``
 
 from dataclasses import dataclass
 
@@ -20,9 +20,10 @@ from hetrl_runtime.trainer.losses.policy_loss import (
     decoupled_ppo,
     kl_k3,
     masked_mean,
+    summed,
     token_weights,
 )
-from hetrl_runtime.trainer.minibatch_metrics import MinibatchMetrics
+from hetrl_runtime.trainer.minibatch_metrics import MinibatchGradient, MinibatchMetrics
 from hetrl_runtime.trainer.model.model import Policy, TokenScores
 from hetrl_runtime.trainer.model.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.passes import Pass
@@ -64,6 +65,9 @@ class Actor:
         )
         self._is_near_behaviour = algorithm.proximal_policy is ProximalPolicy.BEHAVIOUR
         self.minibatch_metrics = MinibatchMetrics(ACTOR_FIGURES)
+        self._compared = torch.zeros(4, dtype=torch.float64, device=policy.device)
+        self._has_moved = False
+        """Since the version began."""
 
     def state(self) -> dict[str, Tensor]:
         """Return what a checkpoint must hold in addition to the policy's files.
@@ -83,10 +87,10 @@ class Actor:
         self.policy.load_weights(Optimizer.masters(state) or weights, source=source)
         self.optimizer.load_state(state)
 
-    def step(
-        self, batch: Batch, parts: list[Tensor], whole: Whole, targets: Targets, *, version: int
-    ) -> None:
-        """Move along a minibatch's gradient."""
+    def backward(
+        self, batch: Batch, parts: list[Tensor], whole: Whole, targets: Targets
+    ) -> MinibatchGradient:
+        """Make a minibatch's gradient."""
         figures = torch.zeros(len(ACTOR_FIGURES), device=self.policy.device)
 
         def loss_of(each: Pass, scores: TokenScores) -> Tensor:
@@ -96,7 +100,22 @@ class Actor:
             return loss
 
         self.policy.backward(self.policy.passes(batch, parts), loss_of)
-        self.minibatch_metrics.add(figures, norm=self.optimizer.step(version=version))
+        return MinibatchGradient(figures=figures.cpu(), norm=self.policy.gradient_norm())
+
+    def step(self, gradient: MinibatchGradient, *, version: int, is_skipped: bool) -> None:
+        """Move along a minibatch's gradient, or forget it."""
+        if is_skipped:
+            self.optimizer.skip()
+            return
+        self.optimizer.step(gradient.norm, version=version)
+        self.minibatch_metrics.add(gradient)
+        self._has_moved = True
+
+    def take_comparison(self) -> Tensor:
+        """Return the sums over tokens of this version's ``Comparison``, here; begin the next's."""
+        found, self._compared = self._compared.cpu(), torch.zeros_like(self._compared)
+        self._has_moved = False
+        return found
 
     def _loss(
         self, each: Pass, scores: TokenScores, targets: Targets, whole: Whole
@@ -132,5 +151,14 @@ class Actor:
             kl_k3(batch.behaviour_BR, found_BR, mask_BR),
             kl_BR.detach(),
         )
+        if not (self._is_near_behaviour and self._has_moved):
+            self._compare(found_BR, batch)
         means = [masked_mean(value, mask_BR, num_tokens=whole.num_tokens) for value in values]
         return (weights_BR * loss_BR).sum(), means
+
+    def _compare(self, mine_BR: Tensor, batch: Batch) -> None:
+        """Add the tokens that the weights of now sampled to the comparison with the engine."""
+        mask_BR = batch.mask_BR & batch.is_current_B[:, None]
+        engine_BR = batch.behaviour_BR
+        values = (torch.ones_like(mine_BR), mine_BR, engine_BR, (mine_BR - engine_BR).abs())
+        self._compared += torch.stack([summed(each, mask_BR).double().sum() for each in values])

@@ -40,6 +40,9 @@ class Batch:
     groups_B: Tensor
     """Numbered from zero: trajectories of one prompt."""
 
+    is_current_B: Tensor
+    """Whether the very weights that the step begins with sampled all of it."""
+
     @property
     def num_response_positions(self) -> int:
         """R."""
@@ -102,6 +105,7 @@ class Batch:
             reference_BR=torch.zeros(num_rows, num_response_positions),
             rewards_B=torch.zeros(num_rows),
             groups_B=torch.zeros(num_rows, dtype=torch.int64),
+            is_current_B=torch.zeros(num_rows, dtype=torch.bool),
         )
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -154,11 +158,19 @@ class Batch:
             found.reference_BR[: len(self), : self.num_response_positions] = self.reference_BR
             found.rewards_B[: len(self)] = self.rewards_B
             found.groups_B[: len(self)] = self.groups_B
+            found.is_current_B[: len(self)] = self.is_current_B
         return found
 
 
-def collate(trajectories: Sequence[SampledTrajectory], *, rewards: Sequence[float]) -> Batch:
+def collate(
+    trajectories: Sequence[SampledTrajectory],
+    *,
+    rewards: Sequence[float],
+    current_since: int | None = None,
+) -> Batch:
     """Put trajectories into tensors, with ``rewards`` in place of their own.
+
+    ``current_since`` is the first version that had the weights of now; None: nobody asks.
 
     Raises:
         ValueError: there is no trajectory.
@@ -181,7 +193,13 @@ def collate(trajectories: Sequence[SampledTrajectory], *, rewards: Sequence[floa
         batch,
         rewards_B=torch.tensor(rewards, dtype=torch.float32),
         groups_B=torch.tensor([numbers[group] for group in _groups(trajectories)]),
+        is_current_B=torch.tensor([_is_current(each, current_since) for each in trajectories]),
     )
+
+
+def _is_current(trajectory: SampledTrajectory, since: int | None) -> bool:
+    versions = trajectory.sampled_versions
+    return since is not None and bool(versions.size) and int(versions.min()) >= since
 
 
 def of_responses(responses: Sequence[tuple[Tokens, Tokens]]) -> Batch:

@@ -19,7 +19,7 @@ from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.losses.policy_loss import Whole, masked_mean, token_weights
 from hetrl_runtime.trainer.losses.valuation import Valuation
 from hetrl_runtime.trainer.losses.value_loss import clipped_value_loss
-from hetrl_runtime.trainer.minibatch_metrics import MinibatchMetrics
+from hetrl_runtime.trainer.minibatch_metrics import MinibatchGradient, MinibatchMetrics
 from hetrl_runtime.trainer.model.model import TrainedModel
 from hetrl_runtime.trainer.model.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.passes import Pass, by_row
@@ -97,10 +97,10 @@ class Critic:
         """
         return by_row(self.model.values(self.model.passes(batch, parts)), batch)
 
-    def step(
-        self, batch: Batch, parts: list[Tensor], whole: Whole, valuation: Valuation, *, version: int
-    ) -> None:
-        """Move towards a minibatch's returns."""
+    def backward(
+        self, batch: Batch, parts: list[Tensor], whole: Whole, valuation: Valuation
+    ) -> MinibatchGradient:
+        """Make a minibatch's gradient towards its returns."""
         found = torch.zeros(len(CRITIC_FIGURES), device=self.model.device)
 
         def loss_of(each: Pass, values_BR: Tensor) -> Tensor:
@@ -110,7 +110,15 @@ class Critic:
             return loss
 
         self.model.backward(self.model.passes(batch, parts), loss_of)
-        self.minibatch_metrics.add(found, norm=self.optimizer.step(version=version))
+        return MinibatchGradient(figures=found.cpu(), norm=self.model.gradient_norm())
+
+    def step(self, gradient: MinibatchGradient, *, version: int, is_skipped: bool) -> None:
+        """Move along a minibatch's gradient, or forget it."""
+        if is_skipped:
+            self.optimizer.skip()
+            return
+        self.optimizer.step(gradient.norm, version=version)
+        self.minibatch_metrics.add(gradient)
 
     def _loss(
         self, each: Pass, values_BR: Tensor, valuation: Valuation, whole: Whole

@@ -7,7 +7,9 @@ all that a step needs of the whole batch is summed over processes, in the same o
 
 # ruff: noqa: N803, N806  # shape suffixes, as in ``batch``
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -19,17 +21,44 @@ from hetrl_runtime.trainer.actor import ACTOR_FIGURES, Actor, Targets
 from hetrl_runtime.trainer.batch import Batch, minibatches
 from hetrl_runtime.trainer.checkpoints.checkpoint import Checkpoint
 from hetrl_runtime.trainer.critic import CRITIC_FIGURES, Critic, peak_rate
+from hetrl_runtime.trainer.guards.engine_match import Comparison, Limit
+from hetrl_runtime.trainer.guards.not_finite import Skipped
+from hetrl_runtime.trainer.guards.step_guard import StepGuard
 from hetrl_runtime.trainer.losses.advantage import group_advantages
 from hetrl_runtime.trainer.losses.gae import rewards_at_the_end
 from hetrl_runtime.trainer.losses.policy_loss import Whole, summed
 from hetrl_runtime.trainer.losses.valuation import Valuation, valued
 from hetrl_runtime.trainer.minibatch_metrics import means
-from hetrl_runtime.trainer.model.model import Policy
+from hetrl_runtime.trainer.model.model import Policy, TrainedModel
 from hetrl_runtime.trainer.model.optimizer import learning_rate_at
 from hetrl_runtime.trainer.processes.peers import Peers
 
 _OF_CRITIC = "critic/"
 """Before the names of its tensors in a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What a version's training came to, the same on every rank."""
+
+    figures: Mapping[str, float]
+    """Of the optimizer steps that were made, for the step's report; all finite."""
+
+    skipped: tuple[Skipped, ...] = ()
+    """Optimizer steps that were not made; with ``Source.WEIGHTS``, one that spoiled the weights."""
+
+    comparison: Comparison = field(default_factory=Comparison)
+    has_moved: bool = True
+    """Whether the policy is another than before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Minibatch:
+    rows: Tensor
+    parts: list[Tensor]
+    """Every replica's part of the rows."""
+
+    whole: Whole
 
 
 class Learner:
@@ -67,7 +96,14 @@ class Learner:
         self._training = training
         self._max_response_tokens = max_response_tokens
         self._peers = peers
+        self._guard = StepGuard(peers)
         self._is_near_behaviour = algorithm.proximal_policy is ProximalPolicy.BEHAVIOUR
+
+    @property
+    def match_limit(self) -> Limit:
+        """How far an engine's log-probabilities may be from the policy's."""
+        is_exact = self.actor is not None and self.actor.policy.is_exact
+        return Limit.FLOAT32 if is_exact else Limit.BFLOAT16
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
         """Go on from the leader's checkpoint, or from the beginning; others bring None."""
@@ -109,30 +145,84 @@ class Learner:
             self.actor.policy.save(folder, weights=weights)
 
     # consumes: one batch   waits for: the slowest process, at every sum   unblocks: the loop
-    def train(self, batch: Batch, *, version: int) -> dict[str, float]:
-        """Move the models from ``version`` to the next; return figures for the step's report."""
-        shares = [
-            (rows, self._peers.shares(rows))
+    def train(self, batch: Batch, *, version: int) -> Trained:
+        """Move the models from ``version`` to the next, by each minibatch whose numbers are finite.
+
+        A minibatch moves all models on all processes, or none on any.
+        """
+        shares = self._minibatches(batch, version)
+        targets, valuation = self._compute_targets(batch, [each.parts for each in shares])
+        if bad := self._guard.targets(batch, targets.advantages_BR, valuation):
+            return Trained(figures={}, skipped=(bad,), has_moved=False)
+        steps = [self._step(batch, each, targets, valuation, version=version) for each in shares]
+        num_made = steps.count(None)
+        comparison = self._guard.compared(self.actor)
+        figures = self._figures(batch, valuation, num_made, version) if num_made else {}
+        return Trained(
+            figures=figures | comparison.figures(),
+            skipped=(*(each for each in steps if each), *self._guard.weights(self._models)),
+            comparison=comparison,
+            has_moved=num_made > 0 and version >= self._warm_up_steps,
+        )
+
+    def _minibatches(self, batch: Batch, version: int) -> list[_Minibatch]:
+        seed = self._training.seed
+        return [
+            _Minibatch(
+                rows=rows,
+                parts=self._peers.shares(rows),
+                whole=Whole(
+                    num_tokens=batch.rows(rows).num_tokens,
+                    num_trajectories=len(rows),
+                    most_tokens=self._max_response_tokens,
+                ),
+            )
             for rows in minibatches(
-                batch, count=self._algorithm.minibatches, seed=self._training.seed, version=version
+                batch, count=self._algorithm.minibatches, seed=seed, version=version
             )
         ]
-        targets, valuation = self._compute_targets(batch, [parts for _, parts in shares])
-        trains_actor = version >= self._warm_up_steps
-        for rows, parts in shares:
-            whole = Whole(
-                num_tokens=batch.rows(rows).num_tokens,
-                num_trajectories=len(rows),
-                most_tokens=self._max_response_tokens,
-            )
-            if self.actor and trains_actor:
-                self.actor.step(batch, parts, whole, targets, version=version - self._warm_up_steps)
-            if self.critic and valuation:
-                self.critic.step(batch, parts, whole, valuation, version=version)
-        metrics = self._actor_metrics(len(shares), version) if trains_actor else {}
+
+    def _step(
+        self,
+        batch: Batch,
+        some: _Minibatch,
+        targets: Targets,
+        valuation: Valuation | None,
+        *,
+        version: int,
+    ) -> Skipped | None:
+        """Move along a minibatch's gradients, or nowhere if any process's are not finite."""
+        actor = self.actor if version >= self._warm_up_steps else None
+        critic = self.critic if valuation else None
+        by_actor = actor.backward(batch, some.parts, some.whole, targets) if actor else None
+        by_critic = (
+            critic.backward(batch, some.parts, some.whole, valuation)
+            if critic and valuation
+            else None
+        )
+        source = self._guard.gradients(by_actor, by_critic)
+        if actor and by_actor:
+            actor.step(by_actor, version=version - self._warm_up_steps, is_skipped=bool(source))
+        if critic and by_critic:
+            critic.step(by_critic, version=version, is_skipped=bool(source))
+        return Skipped(source=source, rows=tuple(some.rows.tolist())) if source else None
+
+    @property
+    def _models(self) -> list[TrainedModel]:
+        found = (self.actor and self.actor.policy, self.critic and self.critic.model)
+        return [each for each in found if each]
+
+    def _figures(
+        self, batch: Batch, valuation: Valuation | None, num_steps: int, version: int
+    ) -> dict[str, float]:
+        """Return the figures of the steps that were made."""
+        found: dict[str, float] = {}
+        if version >= self._warm_up_steps:
+            found |= self._actor_metrics(num_steps, version)
         if valuation:
-            metrics |= self._critic_metrics(len(shares), version) | valuation.figures(batch)
-        return metrics
+            found |= self._critic_metrics(num_steps, version) | valuation.figures(batch)
+        # The coordinator takes finite ones; of huge rewards, squares are not.
+        return {name: each for name, each in found.items() if math.isfinite(each)}
 
     def _compute_targets(
         self, batch: Batch, shares: list[list[Tensor]]

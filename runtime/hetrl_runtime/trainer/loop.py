@@ -4,14 +4,15 @@
                                                           └──▶ rollout workers
 
 Weights are published before the commit that announces them, so a worker that hears of a
-version can fetch it. The checkpoint follows the commit, whose answer has the resume point, and is
-written while the next step trains. A crash in between loses versions, never consistency: the
-coordinator is rewound to the checkpoint. The run ends when the checkpoint of its last version is on
-the disk.
+version can fetch it. A version whose numbers are not good is neither published nor committed: the
+guards end the run at the one before. The checkpoint follows the commit, whose answer has the resume
+point, and is written while the next step trains. A crash in between loses versions, never
+consistency: the coordinator is rewound to the checkpoint. The run ends when the checkpoint of its
+last version is on the disk.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,9 @@ from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
 from hetrl_runtime.trainer.checkpoints.continuation import recorded_identity
 from hetrl_runtime.trainer.checkpoints.identity import identity_of
 from hetrl_runtime.trainer.checkpoints.writer import CheckpointWriter
-from hetrl_runtime.trainer.learner import Learner
+from hetrl_runtime.trainer.guards.engine_match import EngineWatch
+from hetrl_runtime.trainer.guards.not_finite import NotFiniteWatch
+from hetrl_runtime.trainer.learner import Learner, Trained
 from hetrl_runtime.trainer.processes.peers import Order, Peers
 from hetrl_runtime.trainer.step_observer import StepObserver
 from hetrl_runtime.trainer.stop_signal import StopRequested, StopSignal
@@ -92,6 +95,7 @@ class Leader:
         self._tracer = tracer
         self._bound = StalenessBound(max_staleness=launch.algorithm.max_staleness)
         self._signal = SignalWatch()
+        self._engine = EngineWatch(learner.match_limit)
         self._checkpoints = CheckpointFolder(
             Path(launch.checkpoint_path), keep_last=launch.training.keep_last_checkpoints
         )
@@ -102,6 +106,9 @@ class Leader:
         self._resume = ResumePoint()
         self._saved_version = 0
         self._trained_version = 0
+        self._current_since = 0
+        """The first version that had the weights of now."""
+
         self._weights = memoryview(b"")
         """As published last."""
 
@@ -137,6 +144,7 @@ class Leader:
         if checkpoint:
             self._resume = checkpoint.resume
             self._saved_version = self._trained_version = checkpoint.resume.version
+            self._current_since = checkpoint.resume.version
             log.info("resumed: checkpoint=%s", checkpoint.path)
 
     def _open(self, open_parts: ExitStack) -> None:
@@ -144,6 +152,8 @@ class Leader:
         registry = CollectorRegistry()
         metrics = TrainerMetrics(registry)
         self._observer = StepObserver(metrics, self._tracer)
+        num_steps = self._launch.training.steps - self._resume.version
+        self._not_finite = NotFiniteWatch(num_steps=num_steps)
         self._writer = CheckpointWriter(self._checkpoints, metrics)
         open_parts.callback(self._checkpoints.close)
         open_parts.callback(self._writer.finish)
@@ -199,16 +209,18 @@ class Leader:
 
     # consumes: one whole batch   waits for: the coordinator   unblocks: rollout workers
     def _step(self) -> Ending | None:
-        """Train one version; return how the run ends where there is nothing to learn."""
+        """Train one version; return how the run ends where that is now."""
         version = self._resume.version
         checked = self._check(self._next_batch(version), version)
-        figures = self._learn(checked.admitted, version)
+        trained = self._learn(checked.admitted, version)
+        if ending := self._objection(trained, checked, version):
+            return self._conclude(ending)
         self._publish(version + 1)
         ending = self._signal.see(
             groups=[self._compared_in(each) for each in checked.admitted],
             rewards=[each.reward for each in checked.admitted],
         )
-        self._commit(version + 1, checked, figures, ending)
+        self._commit(version + 1, checked, trained.figures, ending)
         return ending
 
     @FaultPoints(after=Point.BATCH_RECEIVED)
@@ -226,22 +238,31 @@ class Leader:
 
     @FaultPoints(after=Point.VERSION_TRAINED)
     @traced("train")
-    def _learn(self, trajectories: tuple[SampledTrajectory, ...], version: int) -> dict[str, float]:
-        figures: dict[str, float] = {}
+    def _learn(self, trajectories: tuple[SampledTrajectory, ...], version: int) -> Trained:
+        trained = Trained(figures={}, has_moved=False)
         if trajectories:
             batch = self._collated(trajectories, version)
             self._peers.give(Order(version=version, batch=batch))
-            figures = self._learner.train(batch, version=version)
+            trained = self._learner.train(batch, version=version)
             self._weights = self._learner.weights()
         self._trained_version = version + 1
-        return figures
+        if trained.has_moved:
+            self._current_since = version + 1
+        return trained
+
+    def _objection(self, trained: Trained, checked: Checked, version: int) -> Ending | None:
+        """Return how the run ends where a version must not be published or kept."""
+        ids = [each.id for each in checked.admitted]
+        self._observer.skipped(trained.skipped, ids, version=version)
+        not_finite = self._not_finite.see(trained.skipped, version=version, ids=ids)
+        return not_finite or self._engine.see(trained.comparison)
 
     def _collated(self, trajectories: tuple[SampledTrajectory, ...], version: int) -> Batch:
         training = self._launch.training
         rewards = [each.reward for each in trajectories]
         if training.shuffle_rewards:
             rewards = shuffled(rewards, seed=training.seed, version=version)
-        return collate(trajectories, rewards=rewards)
+        return collate(trajectories, rewards=rewards, current_since=self._current_since)
 
     @FaultPoints(after=Point.VERSION_PUBLISHED)
     def _publish(self, version: int) -> None:
@@ -258,7 +279,7 @@ class Leader:
         return 0 if self._launch.algorithm.type is AlgorithmType.PPO else trajectory.group
 
     def _commit(
-        self, version: int, checked: Checked, figures: dict[str, float], ending: Ending | None
+        self, version: int, checked: Checked, figures: Mapping[str, float], ending: Ending | None
     ) -> None:
         step = current_span()
         with (
@@ -284,6 +305,10 @@ class Leader:
             log.warning("not saved: version %d was not committed", self._trained_version)
             return
         if self._saved_version == self._resume.version:
+            return
+        if self._not_finite.is_alarmed and self._resume.version < self._launch.training.steps:
+            # It would take the place of a good one, and may be what made the step not finite.
+            log.warning("not saved: the step of version %d was skipped", self._resume.version - 1)
             return
         self._peers.give(Order(version=self._resume.version, saves=True))
         # Writing outlives the checkpoint's span.

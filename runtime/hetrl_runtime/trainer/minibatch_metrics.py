@@ -1,11 +1,33 @@
 """Metrics of the minibatches of one version, summed until the step reports them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from hetrl_runtime.trainer.processes.peers import Peers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinibatchGradient:
+    """What a minibatch's passes on this process made, beside the gradients of the parameters."""
+
+    figures: Tensor
+    """Metrics, the loss first; on the CPU."""
+
+    norm: Tensor
+    """Of the whole model's gradient."""
+
+    @property
+    def has_finite_loss(self) -> bool:
+        """Whether the loss of the passes here is finite."""
+        return bool(self.figures[0].isfinite())
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the whole gradient is: a sum of squares keeps what is not."""
+        return bool(self.norm.isfinite())
 
 
 class MinibatchMetrics:
@@ -15,10 +37,10 @@ class MinibatchMetrics:
         self._figures = torch.zeros(len(names))
         self._norm = 0.0
 
-    def add(self, figures: Tensor, *, norm: float) -> None:
+    def add(self, gradient: MinibatchGradient) -> None:
         """Add the metrics of one minibatch's passes here, and its gradient's norm."""
-        self._figures += figures.cpu()
-        self._norm += norm
+        self._figures += gradient.figures
+        self._norm += float(gradient.norm)
 
     def take(self) -> tuple[Tensor, float]:
         """Return the sums, and reset them."""

@@ -3,15 +3,20 @@
 ``loop`` has the steps themselves.
 """
 
+import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.tracing.current import active, current_span
 from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.trainer.batch_checks import Checked
+from hetrl_runtime.trainer.guards.not_finite import Skipped, Source, named
+from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import ProcessStatus, StepReport
+
+log = logging.getLogger(__name__)
 
 
 class StepObserver:
@@ -22,6 +27,8 @@ class StepObserver:
         """Of the process, after its last committed step."""
 
         self._metrics = metrics
+        for source in Source:
+            metrics.skipped_steps.labels(source)
         self._tracer = tracer
         self._started_at = 0.0
         self._wait_seconds = 0.0
@@ -56,6 +63,19 @@ class StepObserver:
                     "hetrl.staleness": version - each.oldest_version,
                 }
                 span.link([each.traceparent], attributes)
+
+    def skipped(
+        self, skipped: Sequence[Skipped], ids: Sequence[TrajectoryId], *, version: int
+    ) -> None:
+        """Count and log the optimizer steps of ``version`` that were not made."""
+        for each in skipped:
+            self._metrics.skipped_steps.labels(each.source).inc()
+            log.warning(
+                "step skipped: version=%d not_finite=%s trajectories=%s",
+                version,
+                each.source,
+                named(each, ids) or "all",
+            )
 
     def published(self) -> None:
         """Note that the new version's weights can be fetched."""

@@ -197,3 +197,5 @@ class Ending:
 
 ALL_STEPS_DONE = "AllStepsDone"
 NO_LEARNING_SIGNAL = "NoLearningSignal"
+NOT_FINITE = "NotFinite"
+ENGINE_MISMATCH = "EngineMismatch"

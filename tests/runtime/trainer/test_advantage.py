@@ -1,5 +1,7 @@
 """Advantages against their definitions, group by group."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -71,6 +73,8 @@ def test_single_right_answer_of_four_has_the_published_advantages(kind, expected
         pytest.param([1, 1, 1, 1], id="all right"),
         pytest.param([0.1] * 4, id="equal but not exact in binary"),
         pytest.param([5], id="a group of one"),
+        pytest.param([7001.7] * 3, id="equal but not as their mean in single precision"),
+        pytest.param([1e20] * 3, id="equal and too large for an absolute bound"),
     ],
 )
 def test_group_that_says_nothing_moves_nothing(rewards, kind):
@@ -87,3 +91,34 @@ def test_groups_are_compared_apart(kind):
     ]
 
     assert apart.tolist() == pytest.approx(torch.stack(alone, dim=1).flatten().tolist())
+
+
+def single_precision(rewards: list[float], kind: Advantage) -> list[float]:
+    together = torch.zeros(len(rewards), dtype=torch.long)
+    return group_advantages(torch.tensor(rewards), together, kind).tolist()
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        pytest.param([3e38, -3e38], [1, -1], id="their squares are infinite in single precision"),
+        pytest.param([3e38, 3e38, -3e38], [0.707, 0.707, -1.414], id="so is their sum"),
+        pytest.param([0, 1, 1e20, 1], [-0.577, -0.577, 1.732, -0.577], id="one towers over all"),
+        pytest.param([1e-3, 2e-3], [-1, 1], id="small ones"),
+        pytest.param([16777216.0, 16777218.0], [-1, 1], id="neighbours in single precision"),
+    ],
+)
+def test_group_normalised_advantages_hold_rewards_of_any_size(rewards, expected):
+    found = single_precision(rewards, Advantage.GROUP_NORMALISED)
+
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_group_centred_advantages_hold_rewards_of_any_size():
+    assert single_precision([3e38, -3e38], Advantage.GROUP_CENTRED) == pytest.approx([3e38, -3e38])
+
+
+def test_advantage_that_no_float32_holds_is_infinite_not_zero():
+    found = single_precision([3e38, -3e38], Advantage.LEAVE_ONE_OUT)
+
+    assert found == [math.inf, -math.inf]

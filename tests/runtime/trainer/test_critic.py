@@ -70,7 +70,7 @@ def test_critic_moves_toward_the_returns(tiny_model):
     learner = a_learner(a_launch(tiny_model, critic={"trace_decay": 1.0, "learning_rate": 2e-3}))
     batch = a_batch(learner)
 
-    figures = [learner.train(batch, version=version) for version in range(5, 15)]
+    figures = [learner.train(batch, version=version).figures for version in range(5, 15)]
 
     assert figures[0]["explained_variance"] == pytest.approx(0, abs=1e-5)
     assert figures[-1]["explained_variance"] > 0.8
@@ -96,7 +96,7 @@ def test_policy_stays_while_the_critic_warms_up(tiny_model):
     learner = a_learner(a_launch(tiny_model, critic={"warm_up_steps": 2}))
     batch, before = a_batch(learner), weights(learner)
 
-    first, second, third = (learner.train(batch, version=version) for version in range(3))
+    first, second, third = (learner.train(batch, version=version).figures for version in range(3))
 
     assert "loss" not in first | second
     assert first["value_loss"] > 0
@@ -110,7 +110,7 @@ def test_value_clip_too_narrow_to_move_in_holds_the_critic(tiny_model):
     held, free = (a_learner(launch) for launch in launches)
     batch = a_batch(held)
 
-    figures = [learner.train(batch, version=10) for learner in (held, free)]
+    figures = [learner.train(batch, version=10).figures for learner in (held, free)]
 
     assert figures[0]["value_clip_fraction"] > 0.1
     assert figures[1]["value_clip_fraction"] == 0
@@ -152,7 +152,7 @@ def test_restored_critic_resumes_exactly(tiny_model, tmp_path):
 
     restored = a_learner(launch)
     restored.restore(folder.newest())
-    figures = [each.train(batch, version=1) for each in (unbroken, restored)]
+    figures = [each.train(batch, version=1).figures for each in (unbroken, restored)]
 
     assert figures[0] == figures[1]
     assert torch.equal(weights(restored), weights(unbroken))

@@ -103,3 +103,12 @@ def test_constant_advantages_whiten_to_zero(count):
     mask = torch.arange(4)[None, :] < count
 
     assert not whitened(torch.full((1, 4), 2.5), mask).any()
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e20, 3e38])
+def test_whitened_values_do_not_depend_on_their_size(size):
+    values = torch.tensor([[1.0, -1.0, 1.0, -1.0]]) * size
+
+    found = whitened(values, torch.ones(1, 4, dtype=torch.bool))
+
+    assert found[0].tolist() == pytest.approx([0.866, -0.866, 0.866, -0.866], abs=1e-2)

@@ -130,7 +130,7 @@ def test_step_makes_better_responses_likelier_and_worse_ones_rarer(tiny_model):
     batch = a_batch(learner)
     before = response_log_prob(learner, batch)
 
-    figures = learner.train(batch, version=10)
+    figures = learner.train(batch, version=10).figures
 
     change = response_log_prob(learner, batch) - before
     assert (change * (batch.rewards_B - 0.5) > 0).all()
@@ -155,9 +155,9 @@ def test_passes_of_a_minibatch_do_not_change_the_result(tiny_model, monkeypatch)
 
     before = weights(whole)
 
-    in_one = whole.train(batch, version=10)
+    in_one = whole.train(batch, version=10).figures
     monkeypatch.setattr(Policy, "max_tokens_per_pass", 12)
-    in_parts = cut.train(batch, version=10)
+    in_parts = cut.train(batch, version=10).figures
 
     assert in_parts == pytest.approx(in_one, rel=1e-3, abs=1e-6)
     assert_same_step(weights(whole), weights(cut), before=before)
@@ -167,7 +167,7 @@ def test_kl_term_is_zero_at_reference_and_grows_with_distance(tiny_model):
     learner = a_learner(a_launch(tiny_model, kl_coefficient=0.1), has_reference=True)
     batch = a_batch(learner)
 
-    first, second = (learner.train(batch, version=10)["reference_kl"] for _ in range(2))
+    first, second = (learner.train(batch, version=10).figures["reference_kl"] for _ in range(2))
 
     assert first == pytest.approx(0, abs=1e-5)
     assert second > first
@@ -276,7 +276,7 @@ def test_remote_reference_makes_the_same_step_as_a_local_one(tiny_model, kind, p
 
     # In the second step the policy has left its reference.
     for version in (10, 11):
-        figures = [each.train(batch, version=version) for each in (here, elsewhere)]
+        figures = [each.train(batch, version=version).figures for each in (here, elsewhere)]
         assert figures[0] == figures[1]
     assert figures[0]["reference_kl"] > 0
     assert torch.equal(weights(here), weights(elsewhere))
@@ -339,7 +339,7 @@ def test_stale_samples_hold_policy_back_when_clipped_around_behaviour(tiny_model
         batch = a_batch(learner)
         # Half as likely, says who sampled: the policy has moved on by more than clipping allows.
         stale = replace(batch, behaviour_BR=batch.behaviour_BR - math.log(2))
-        figures[name] = learner.train(stale, version=10)
+        figures[name] = learner.train(stale, version=10).figures
 
     assert figures["decoupled"]["clip_fraction"] < 0.1 < figures["naive"]["clip_fraction"]
     assert figures["decoupled"]["behaviour_weight"] == pytest.approx(2, abs=0.1)

@@ -130,6 +130,46 @@ def test_clipping_by_ratio_and_sign(ratio, advantage, loss, slope):
     assert current.grad.item() == pytest.approx(slope)
 
 
+@pytest.mark.parametrize("log_ratio", [100.0, -100.0, 3e38, -math.inf])
+@pytest.mark.parametrize("advantage", [1.0, 0.0, -1.0])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_loss_and_gradient_are_finite_at_any_distance(log_ratio, advantage, is_masked):
+    current = torch.tensor([[log_ratio, 0.0]], requires_grad=True)
+    old, mask = torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool)
+    beyond = StaleWeights.MASK if is_masked else StaleWeights.TRUNCATE
+
+    for proximal, behaviour in ((old, old), (old - log_ratio, old), (old, old - log_ratio)):
+        found = decoupled_ppo(
+            current,
+            proximal_BR=proximal.nan_to_num(),
+            behaviour_BR=behaviour.nan_to_num(),
+            advantages_B=torch.tensor([advantage]),
+            mask_BR=mask,
+            clip=Clip(beyond=beyond),
+        )
+        losses = found.losses_BR + kl_k3(current, old, mask) + kl_k3(old, current, mask)
+        current.grad = None
+        torch.autograd.backward(losses.sum())
+
+        assert torch.isfinite(losses).all()
+        assert torch.isfinite(current.grad).all()
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "held"), [(19.0, 19.0), (-19.0, -19.0), (21.0, 20.0), (-21.0, -20.0)]
+)
+def test_k3_is_exact_within_twenty_nats_and_level_beyond(log_ratio, held):
+    current = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+    mask = torch.ones(1, 1, dtype=torch.bool)
+
+    found = kl_k3(current, current.detach() + log_ratio, mask)
+    torch.autograd.backward(found.sum())
+
+    assert found.item() == pytest.approx(math.exp(held) - 1 - held)
+    slope = 1 - math.exp(log_ratio) if held == log_ratio else 0.0
+    assert current.grad.item() == pytest.approx(slope)
+
+
 def test_padding_is_never_read_even_if_not_a_number():
     mask = torch.tensor([[True, False]])
     current = torch.tensor([[-1.0, math.nan]], requires_grad=True)

@@ -19,6 +19,7 @@ import transformers
 from safetensors import SafetensorError
 
 from hetrl_runtime.compute import precision
+from hetrl_runtime.compute.finite import objection_to_model
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     Generation,
@@ -248,6 +249,8 @@ def _load(settings: EngineSettings) -> Any:
         )
     except (OSError, SafetensorError, KeyError) as error:
         raise ValueError(f"cannot load the model {settings.model}: {error}") from error
+    if problem := objection_to_model(settings.model, dict(model.named_parameters())):
+        raise ValueError(problem)
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise ValueError(

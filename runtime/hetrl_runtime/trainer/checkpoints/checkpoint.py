@@ -23,6 +23,7 @@ from torch import Tensor
 
 from hetrl_core.job.identity import Identity
 from hetrl_ownership.owned_folder import InUseError, OwnedFolder, owner_of
+from hetrl_runtime.compute.finite import first_not_finite
 from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.trainer.checkpoints import identity
 from hetrl_runtime.wire.values import ResumePoint
@@ -122,11 +123,14 @@ class CheckpointFolder:
         A checkpoint that is there already is left as it is.
 
         Raises:
-            CheckpointError: it cannot be written: the disk is full, or not ours.
+            CheckpointError: it cannot be written, as the disk is full or not ours, or it holds
+                values that are not finite.
         """
         path = self.root / f"step-{resume.version:08d}"
         if path.exists():
             return path
+        if name := first_not_finite(optimizer):
+            raise CheckpointError(f"checkpoint {path} is not written: {name} is not finite")
         with _naming(path):
             if self._owned:
                 self._owned.check()
@@ -179,7 +183,7 @@ def read(path: Path) -> Checkpoint:
     """Read one checkpoint after checking every file of it.
 
     Raises:
-        CheckpointError: a file is missing, or its content is not what was written.
+        CheckpointError: a file is missing, its content is not what was written, or is not finite.
     """
     try:
         described = _FILES.validate_json((path / _MANIFEST).read_bytes())
@@ -189,13 +193,23 @@ def read(path: Path) -> Checkpoint:
         return Checkpoint(
             path=path,
             resume=ResumePoint.from_json((path / _RESUME).read_text()),
-            weights=safetensors.torch.load_file(path / WEIGHTS),
-            optimizer=safetensors.torch.load_file(path / _OPTIMIZER),
+            weights=_finite_tensors(path / WEIGHTS),
+            optimizer=_finite_tensors(path / _OPTIMIZER),
         )
     except (OSError, ValidationError, SafetensorError) as error:
         raise CheckpointError(
             f"checkpoint {path} is damaged: {error}; remove it to go on from the one before"
         ) from error
+
+
+def _finite_tensors(file: Path) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = safetensors.torch.load_file(file)
+    if name := first_not_finite(tensors):
+        raise CheckpointError(
+            f"checkpoint {file.parent} holds values that are not finite: tensor {name} of "
+            f"{file.name}; remove it to go on from the one before"
+        )
+    return tensors
 
 
 @contextmanager

@@ -71,10 +71,11 @@ def whitened(values_BR: Tensor, mask_BR: Tensor) -> Tensor:
     """Return the values with mean zero and variance one over all tokens, zero elsewhere.
 
     Over the whole batch, with the unbiased variance, as PPO's implementations treat advantages.
-    A single token says nothing of a variance, and gets zero.
+    A single token says nothing of a variance, and gets zero. In float64, which holds the squares of
+    whatever float32 holds.
     """
-    tokens = values_BR[mask_BR]
+    tokens = values_BR[mask_BR].double()
     if tokens.numel() <= 1:
         return torch.zeros_like(values_BR)
     scaled_BR = (values_BR - tokens.mean()) * torch.rsqrt(tokens.var() + _VARIANCE_FLOOR)
-    return scaled_BR.masked_fill(~mask_BR, 0.0)
+    return scaled_BR.masked_fill(~mask_BR, 0.0).to(values_BR.dtype)

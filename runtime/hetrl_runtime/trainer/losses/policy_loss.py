@@ -18,6 +18,10 @@ from torch import Tensor
 
 from hetrl_core.job.algorithm import LossAggregation, StaleWeights
 
+MAX_LOG_RATIO = 20.0
+"""Log-ratios are held within ± this before ``exp``, as verl holds them: e^89 is infinite in
+float32, and where the loss does not use it, its gradient is zero times infinity, which is NaN."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
@@ -68,12 +72,11 @@ def decoupled_ppo(
     proximal and behaviour agree, ``w`` is one and this is PPO. Gradients flow through
     ``current_BR`` alone. Advantages of single tokens, as a critic's are, come as ``(B, R)``.
     """
-    log_ratios_BR = _where(mask_BR, current_BR - proximal_BR.detach())
-    weights_BR = _where(mask_BR, (proximal_BR - behaviour_BR).detach()).exp()
+    ratios_BR = _log_ratios(mask_BR, current_BR - proximal_BR.detach()).exp()
+    weights_BR = _log_ratios(mask_BR, (proximal_BR - behaviour_BR).detach()).exp()
     if clip.beyond is StaleWeights.MASK:
         weights_BR = weights_BR.masked_fill(weights_BR > clip.behaviour_weight, 0.0)
     weights_BR = weights_BR.clamp(max=clip.behaviour_weight)
-    ratios_BR = log_ratios_BR.exp()
     advantages_B1 = advantages_B[:, None] if advantages_B.dim() == 1 else advantages_B
     free_BR = -advantages_B1 * ratios_BR
     held_BR = -advantages_B1 * ratios_BR.clamp(1 - clip.low, 1 + clip.high)
@@ -96,7 +99,7 @@ def kl_k3(current_BR: Tensor, reference_BR: Tensor, mask_BR: Tensor) -> Tensor:
     The "k3" estimator ``r - 1 - log r`` with ``r = reference/current`` (Schulman, "Approximating
     KL divergence", 2020), which GRPO adds to its loss (arXiv:2402.03300, equation 4).
     """
-    log_ratios_BR = _where(mask_BR, reference_BR - current_BR)
+    log_ratios_BR = _log_ratios(mask_BR, reference_BR - current_BR)
     return log_ratios_BR.exp() - 1 - log_ratios_BR
 
 
@@ -145,6 +148,10 @@ def summed(values_BR: Tensor, mask_BR: Tensor) -> Tensor:
 def token_entropy(log_probs_BRV: Tensor) -> Tensor:
     """Return the entropy of each position's distribution, in nats ``(B, R)``."""
     return -(log_probs_BRV.exp() * log_probs_BRV).sum(dim=-1)
+
+
+def _log_ratios(mask_BR: Tensor, differences_BR: Tensor) -> Tensor:
+    return _where(mask_BR, differences_BR).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def _where(mask_BR: Tensor, values_BR: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from transformers.utils import logging
 from hetrl_core.job.spec import ModelFiles
 from hetrl_core.plan.training_split import UNDIVIDED
 from hetrl_runtime.compute import precision
+from hetrl_runtime.compute.finite import first_not_finite, objection_to_model
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.layers import cpu_layers
 from hetrl_runtime.trainer.model.weight_bytes import WeightBytes
@@ -39,7 +40,7 @@ from hetrl_runtime.trainer.parallel.pipeline import (
 )
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.parallel.stage import Stage
-from hetrl_runtime.trainer.parallel.tensors import LEADER, Exchange, Whole
+from hetrl_runtime.trainer.parallel.tensors import LEADER, Exchange, Whole, local
 
 _MAX_TOKENS_PER_PASS = {"cuda": 16_384, "cpu": 4_096}
 """As much as fills a GPU, or as stays near a CPU's caches."""
@@ -66,6 +67,11 @@ class TrainedModel:
 
     STAGE: ClassVar[type[Stage]] = Stage
 
+    @property
+    def _files_dtype(self) -> torch.dtype:
+        """The precision in which its weights are published and kept."""
+        return torch.float32
+
     def __init__(
         self,
         files: ModelFiles,
@@ -85,8 +91,8 @@ class TrainedModel:
             recompute: compute activations again on the way back, instead of keeping them.
 
         Raises:
-            ModelError: it is not there, not a causal LM that can be loaded, or not one that can
-                be split this way.
+            ModelError: it is not there, not a causal LM that can be loaded, not one that can be
+                split this way, or not finite.
         """
         self.device = device
         self._mesh = mesh
@@ -109,6 +115,8 @@ class TrainedModel:
             if mesh and self.place.split.num_stages > 1
             else OneStage(self.stage, device, self.place.split.mode)
         )
+        if problem := objection_to_model(files.source, self._mine, limit=self._largest):
+            raise ModelError(problem)
         self._prepare(recompute=recompute)
 
     @property
@@ -119,7 +127,15 @@ class TrainedModel:
     @property
     def is_in_half_precision(self) -> bool:
         """Whether its files are less precise than what is trained."""
-        return False
+        return self._files_dtype != torch.float32
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether float32 is all that it is computed in, and served in by an engine on a CPU."""
+        size = self._config.hidden_size
+        is_narrow = size < precision.LEAST_SERVED_SIZE
+        is_whole = self.device.type == "cpu" and not precision.halves_products(self.device, size)
+        return is_whole and is_narrow and not self.is_in_half_precision
 
     @property
     def max_tokens_per_pass(self) -> int:
@@ -163,6 +179,18 @@ class TrainedModel:
             return gradients.norm(self.stage, self._mesh)
         found = [each.grad for each in self.stage.parameters() if each.grad is not None]
         return nn.utils.get_total_norm(found)
+
+    def first_not_finite(self) -> str:
+        """Return the name of a tensor here that is not finite in the files' precision, or empty."""
+        return first_not_finite(self._mine, limit=self._largest)
+
+    @property
+    def _mine(self) -> dict[str, Tensor]:
+        return {name: local(each) for name, each in self.named_parameters().items()}
+
+    @property
+    def _largest(self) -> float:
+        return torch.finfo(self._files_dtype).max
 
     def named_parameters(self) -> dict[str, nn.Parameter]:
         """Return what is here under the names of the model's own files, shared ones once."""
@@ -244,12 +272,11 @@ class Policy(TrainedModel):
         )
         self._tokenizer = _tokenizer(files)
         self._bytes = WeightBytes()
-        self._published_dtype: torch.dtype = self._config.dtype or torch.float32
 
     @property
-    def is_in_half_precision(self) -> bool:
-        """Whether its files are less precise than what is trained."""
-        return self._published_dtype != torch.float32
+    def _files_dtype(self) -> torch.dtype:
+        found: torch.dtype = self._config.dtype or torch.float32
+        return found
 
     def score(self, passes: Sequence[Pass]) -> Iterator[tuple[Pass, TokenScores]]:
         """Yield the policy's scores of each pass, without gradients; only on last stages.
@@ -282,7 +309,7 @@ class Policy(TrainedModel):
         """
         tensors = self.gather(
             {name: each.detach() for name, each in self.named_parameters().items()},
-            self._published_dtype,
+            self._files_dtype,
         )
         return self._bytes.of(tensors)
 

@@ -44,9 +44,11 @@ class Optimizer:
             fused=True if model.device.type == "cpu" else None,
         )
 
-    def step(self, *, version: int) -> float:
-        """Move the parameters along their gradients and forget these; return the norm."""
-        norm = self._model.gradient_norm()
+    def step(self, norm: Tensor, *, version: int) -> None:
+        """Move the parameters along their gradients, of the whole model's ``norm``; forget these.
+
+        The norm is finite: one that is not would spoil every weight.
+        """
         scale = (MAX_GRADIENT_NORM / (norm + 1e-6)).clamp(max=1.0)
         for name, parameter in self._model.named_parameters().items():
             mine = self._mine[name]
@@ -58,7 +60,11 @@ class Optimizer:
             group["lr"] = learning_rate_at(version, peak=self._learning_rate)
         self._adam.step()
         self._adam.zero_grad()
-        return float(norm)
+
+    def skip(self) -> None:
+        """Forget the gradients."""
+        for parameter in self._model.named_parameters().values():
+            parameter.grad = None
 
     def state(self) -> dict[str, Tensor]:
         """Return what a checkpoint must hold, by parameter: ``<name>:exp_avg`` and the like.

@@ -83,6 +83,13 @@ class Peers:
             dist.all_reduce(found)
         return found
 
+    def any_of(self, flags: Tensor) -> Tensor:
+        """Return which flags any process of any model raises; all get the same answer."""
+        found = flags.to(torch.uint8)
+        if self._control:
+            dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        return found.bool()
+
     def to_leader(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return to the leader what the model that it has no part of put together, else nothing.
 

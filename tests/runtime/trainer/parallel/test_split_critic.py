@@ -116,7 +116,7 @@ def trained_as_ordered(learner: Learner, peers: Peers, order: Order) -> dict[str
     else:
         order = peers.await_order()
     assert order.batch
-    return learner.train(order.batch, version=order.version)
+    return learner.train(order.batch, version=order.version).figures
 
 
 def train_as_rank(rank: int, launch: Launch, batch: Batch) -> tuple[Any, Any, dict[str, float]]:
@@ -147,7 +147,7 @@ def test_two_replicas_train_policy_and_critic_as_one_does(
     alone = a_learner(a_launch(tiny_model, **algorithm), has_reference=True)
     before, batch = (weights(alone), critic_weights(alone)), a_scored_batch(alone)
     for version in (10, 11):
-        expected = alone.train(batch, version=version)
+        expected = alone.train(batch, version=version).figures
     launch = replace(
         a_launch(tiny_model, replicas=2, **algorithm),
         rendezvous=Address(host="127.0.0.1", port=free_port()),
@@ -253,7 +253,7 @@ def test_critic_apart_trains_as_one_beside_its_policy(
     models = policy_of(alone), critic_of(alone).model
     before, batch = [flat(each.named_parameters()) for each in models], a_scored_batch(alone)
     for version in (10, 11):
-        expected = alone.train(batch, version=version)
+        expected = alone.train(batch, version=version).figures
     launch = replace(
         a_launch(tiny_model, **algorithm),
         ranks=ranks_of(splits, reference_with),

@@ -172,7 +172,7 @@ def trained(
         if mesh:
             dist.all_reduce(loss)
         losses.append(float(loss))
-        optimizer.step(version=step)
+        optimizer.step(policy.gradient_norm(), version=step)
     after = {name: each.numpy() for name, each in optimizer.state().items()}
     return losses, after, bytes(policy.to_safetensors())
 
