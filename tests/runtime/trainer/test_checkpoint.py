@@ -1,4 +1,5 @@
 import errno
+import math
 import os
 from pathlib import Path
 
@@ -72,6 +73,33 @@ def test_damaged_checkpoint_is_refused_by_its_path(tmp_path, damage):
 
     with pytest.raises(CheckpointError, match=r"checkpoint .*step-00000002 is damaged"):
         folder.newest()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_checkpoint_with_weights_that_are_not_finite_is_refused(tmp_path, bad):
+    folder = write(tmp_path, 1)
+
+    def save_bad(path: Path) -> None:
+        tensors = {"fine": torch.ones(2), "head": torch.tensor([1.0, bad])}
+        safetensors.torch.save_file(tensors, path / "model.safetensors")
+
+    folder.write(ResumePoint(version=2), save_model=save_bad, optimizer=OPTIMIZER)
+
+    with pytest.raises(
+        CheckpointError,
+        match=r"step-00000002 holds values .* not finite: tensor head of model.safetensors; remove",
+    ):
+        folder.newest()
+
+
+def test_checkpoint_with_a_state_that_is_not_finite_is_not_written(tmp_path):
+    folder = write(tmp_path, 1, keep_last=1)
+    bad = {**OPTIMIZER, "weight:exp_avg": torch.tensor([math.nan])}
+
+    with pytest.raises(CheckpointError, match=r"is not written: weight:exp_avg is not finite"):
+        folder.write(ResumePoint(version=2), save_model=save_model, optimizer=bad)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
 
 def test_crash_while_writing_leaves_the_one_before(tmp_path):

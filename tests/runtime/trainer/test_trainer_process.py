@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 import signal
@@ -14,6 +15,7 @@ import pytest
 import safetensors.torch
 
 from hetrl_core import launch as contract
+from hetrl_core.job.algorithm import Advantage
 from hetrl_core.job.spec import ModelFiles, TrainingSpec
 from hetrl_core.launch import Launch
 from hetrl_core.plan.plan import Sharding, TrainingMode
@@ -82,13 +84,15 @@ async def last_line(process: asyncio.subprocess.Process) -> str:
 
 
 @contextlib.asynccontextmanager
-async def the_rest(launch: Launch, *, reward: Callable[[], float]) -> AsyncIterator[None]:
+async def the_rest(
+    launch: Launch, *, reward: Callable[[], float], num_tokens: int = 3
+) -> AsyncIterator[None]:
     """A coordinator and one worker."""
     stop = asyncio.Event()
     coordinator = asyncio.create_task(
         serve(replace(launch, role=Role.COORDINATOR, pod_set="coordinator"), stop=stop)
     )
-    worker = asyncio.create_task(work(launch, reward=reward))
+    worker = asyncio.create_task(work(launch, reward=reward, num_tokens=num_tokens))
     try:
         yield
     finally:
@@ -98,7 +102,7 @@ async def the_rest(launch: Launch, *, reward: Callable[[], float]) -> AsyncItera
         await coordinator
 
 
-async def work(launch: Launch, *, reward: Callable[[], float]) -> None:
+async def work(launch: Launch, *, reward: Callable[[], float], num_tokens: int) -> None:
     """Follow the versions, and answer every prompt at once with tokens of the newest."""
     version = 0
     async with WorkerClient(launch, process="rollout-0") as client:
@@ -117,7 +121,7 @@ async def work(launch: Launch, *, reward: Callable[[], float]) -> None:
                         made_up = a_trajectory(
                             group=identity.group,
                             member=identity.member,
-                            response=[random.randrange(3, 99) for _ in range(3)],
+                            response=[random.randrange(3, 99) for _ in range(num_tokens)],
                             versions=[version],
                             reward=reward(),
                         )
@@ -317,8 +321,57 @@ async def test_rewards_that_never_vary_end_the_run_with_its_reason(tmp_path, tin
     assert trainer.returncode == 3
     assert said.startswith("NoLearningSignal: every reward of the last 10 steps was 0")
     assert len(steps(launch)) == 10
-    result = json.loads((Path(launch.state_path) / "result.json").read_text())
-    assert (result["outcome"], result["reason"]) == ("Failed", "NoLearningSignal")
+    assert result_of(launch) == ("Failed", "NoLearningSignal")
+
+
+async def test_run_that_stays_not_finite_ends_with_good_checkpoints_alone(tmp_path, tiny_model):
+    launch = a_trainer_launch(tmp_path, tiny_model, steps=100)
+    launch = replace(
+        launch,
+        algorithm=replace(launch.algorithm, advantage=Advantage.LEAVE_ONE_OUT, max_staleness=0),
+        training=replace(launch.training, checkpoint_every_steps=1, keep_last_checkpoints=1),
+    )
+    # Float32 holds such rewards, and not how far they are from each other.
+    good, bad = itertools.repeat([0.0, 1.0], 4), itertools.repeat([3e38, -3e38])
+    rewards = itertools.chain.from_iterable(itertools.chain(good, bad))
+
+    async with the_rest(launch, reward=lambda: next(rewards)), a_trainer(launch, tmp_path) as run:
+        said = await last_line(run)
+
+    assert run.returncode == 3
+    assert said.startswith("NotFinite: a step was not finite in 3 versions in a row")
+    assert "by its advantage, with " in said
+    # What was skipped is a version of the same weights; the third is none.
+    assert len(steps(launch)) == 4
+    assert "loss" in steps(launch)[1]["metrics"]
+    assert steps(launch)[2]["metrics"] == {}
+    (kept,) = Path(launch.checkpoint_path).iterdir()
+    assert kept.name == "step-00000002"
+    assert read(kept).resume.version == 2
+    assert result_of(launch) == ("Failed", "NotFinite")
+
+
+async def test_engine_that_computes_another_model_ends_the_run(tmp_path, tiny_model):
+    launch = a_trainer_launch(tmp_path, tiny_model, steps=100)
+
+    # Made-up responses have log-probabilities of -1, of which the trainer knows nothing.
+    async with (
+        the_rest(launch, reward=some_reward, num_tokens=500),
+        a_trainer(launch, tmp_path) as run,
+    ):
+        said = await last_line(run)
+
+    assert run.returncode == 3
+    assert said.startswith("EngineMismatch: trainer and engine differ by ")
+    assert "(mean log-probability -" in said
+    assert steps(launch) == []
+    assert list(Path(launch.checkpoint_path).iterdir()) == []
+    assert result_of(launch) == ("Failed", "EngineMismatch")
+
+
+def result_of(launch: Launch) -> tuple[str, str]:
+    found = json.loads((Path(launch.state_path) / "result.json").read_text())
+    return found["outcome"], found["reason"]
 
 
 async def test_missing_model_is_named_and_not_tried_again(tmp_path):
