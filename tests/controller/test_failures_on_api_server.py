@@ -87,12 +87,15 @@ def test_process_that_gives_up_names_its_role(space: Namespace, role: str, reaso
     assert "cannot go on" in space.wait_for_reason("Failed", reason)["message"]
 
 
-def test_coordinator_says_that_there_is_nothing_to_learn(space: Namespace) -> None:
+@pytest.mark.parametrize(
+    "reason", [Reason.NO_LEARNING_SIGNAL, Reason.NOT_FINITE, Reason.ENGINE_MISMATCH]
+)
+def test_coordinator_says_why_a_run_ended(space: Namespace, reason: str) -> None:
     start(space)
 
-    space.end_container(COORDINATOR, exit_code=3, message="NoLearningSignal: rewards never vary")
+    space.end_container(COORDINATOR, exit_code=3, message=f"{reason}: rewards never vary")
 
-    found = space.wait_for_reason("Failed", Reason.NO_LEARNING_SIGNAL)
+    found = space.wait_for_reason("Failed", reason)
     assert "rewards never vary" in found["message"]
 
 

@@ -210,6 +210,14 @@ class Reason:
     NO_LEARNING_SIGNAL: Final = "NoLearningSignal"
     """Failed: rewards never vary, so there is nothing to learn. A coordinator's word."""
 
+    NOT_FINITE: Final = "NotFinite"
+    """Failed: rewards, losses, gradients or weights were not finite, several steps in a row. A
+    coordinator's word."""
+
+    ENGINE_MISMATCH: Final = "EngineMismatch"
+    """Failed: under the same weights, engine and trainer differ in their log-probabilities. A
+    coordinator's word."""
+
     TRAINER_FAILED: Final = "TrainerFailed"
     """Failed: a trainer ended with a reason that no restart changes."""
 

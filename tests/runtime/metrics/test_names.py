@@ -52,6 +52,8 @@ from tests.runtime.launches import a_launch
                 "hetrl_trainer_behaviour_weight": "gauge",
                 "hetrl_trainer_behaviour_kl_nats": "gauge",
                 "hetrl_trainer_reference_kl_nats": "gauge",
+                "hetrl_trainer_engine_difference_nats": "gauge",
+                "hetrl_trainer_skipped_steps": "counter",
                 "hetrl_trainer_learning_rate": "gauge",
             },
         ),

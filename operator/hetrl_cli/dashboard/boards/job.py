@@ -220,12 +220,13 @@ _LEARNING = row(
     ),
     chart(
         "Entropy and divergence",
-        "Nats per token: the policy's entropy, how far samplers were behind, and how far "
-        "it is from the reference.",
+        "Nats per token: the policy's entropy, how far samplers were behind, how far it is "
+        "from the reference, and how far engines compute the same weights otherwise.",
         {
             "entropy": series("hetrl_trainer_entropy_nats").max(),
             "KL to the samplers": series("hetrl_trainer_behaviour_kl_nats").max(),
             "KL to the reference": series("hetrl_trainer_reference_kl_nats").max(),
+            "engine from trainer": series("hetrl_trainer_engine_difference_nats").max(),
         },
     ),
     chart(
@@ -261,11 +262,13 @@ _LEARNING = row(
     chart(
         "Groups without a signal",
         "Per second: groups left out because their rewards were all equal, responses that "
-        "no reward was given, and trajectories that new weights reached before their end.",
+        "no reward was given, trajectories that new weights reached before their end, and "
+        "optimizer steps that were skipped because a number was not finite.",
         {
             "groups left out": rate("hetrl_groups_left_out_total").sum(),
             "groups with too few rewards": rate("hetrl_groups_unjudged_total").sum(),
             "rewards not judged": rate("hetrl_rewards_unjudged_total").sum(),
+            "steps skipped": rate("hetrl_trainer_skipped_steps_total").sum(),
             "trajectories interrupted": rate("hetrl_rollout_interrupted_trajectories_total").sum(),
         },
     ),
