@@ -170,7 +170,7 @@ def collate(
 ) -> Batch:
     """Put trajectories into tensors, with ``rewards`` in place of their own.
 
-    ``current_since`` is the first version that had the weights of now; None: nobody asks.
+    ``current_since`` is the first version that had the weights of now; None: none is current.
 
     Raises:
         ValueError: there is no trajectory.

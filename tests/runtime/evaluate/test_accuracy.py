@@ -1,10 +1,12 @@
 """``hetrl evaluate`` against a plain greedy ``generate`` of the library, problem by problem."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 from click.testing import CliRunner
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -96,6 +98,23 @@ def test_problem_with_an_unknown_token_counts_as_not_solved(model: Path, tmp_pat
     measured = evaluate("--model", longer, "--data", problems, "--max-response-tokens", 8)
 
     assert (measured["count"], measured["unknown_token"], measured["too_long"]) == (2, 1, 0)
+
+
+def test_checkpoint_that_is_not_finite_is_refused(
+    model: Path, problems: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "step-00000005"
+    shutil.copytree(model, bad)
+    tensors = safetensors.torch.load_file(bad / "model.safetensors")
+    name = sorted(tensors)[2]
+    tensors[name].view(-1)[0] = math.nan
+    safetensors.torch.save_file(tensors, bad / "model.safetensors", metadata={"format": "pt"})
+
+    result = CliRunner().invoke(command, ["--model", str(bad), "--data", str(problems)])
+
+    assert result.exit_code == 1
+    said = f"model {bad} holds values that are not finite: tensor {name} of model.safetensors;"
+    assert said in result.stderr
 
 
 def test_malformed_line_is_named(model: Path, tmp_path: Path) -> None:

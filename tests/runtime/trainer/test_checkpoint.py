@@ -92,7 +92,7 @@ def test_checkpoint_with_weights_that_are_not_finite_is_refused(tmp_path, bad):
         folder.newest()
 
 
-def test_checkpoint_with_a_state_that_is_not_finite_is_not_written(tmp_path):
+def test_state_that_is_not_finite_is_not_written(tmp_path):
     folder = write(tmp_path, 1, keep_last=1)
     bad = {**OPTIMIZER, "weight:exp_avg": torch.tensor([math.nan])}
 
