@@ -67,11 +67,6 @@ class TrainedModel:
 
     STAGE: ClassVar[type[Stage]] = Stage
 
-    @property
-    def _files_dtype(self) -> torch.dtype:
-        """The precision in which its weights are published and kept."""
-        return torch.float32
-
     def __init__(
         self,
         files: ModelFiles,
@@ -187,6 +182,11 @@ class TrainedModel:
     @property
     def _mine(self) -> dict[str, Tensor]:
         return {name: local(each) for name, each in self.named_parameters().items()}
+
+    @property
+    def _files_dtype(self) -> torch.dtype:
+        """The precision in which its weights are published and kept."""
+        return torch.float32
 
     @property
     def _largest(self) -> float:
