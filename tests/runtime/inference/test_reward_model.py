@@ -1,8 +1,10 @@
 """A reward model says of each response what the library says of it alone."""
 
+import math
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 from transformers import Qwen3ForSequenceClassification
 
@@ -71,3 +73,13 @@ def test_model_with_several_outputs_is_refused(tmp_path: Path) -> None:
 def test_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"reward model .*nowhere cannot be loaded"):
         a_reward_model(tmp_path / "nowhere")
+
+
+def test_model_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+    folder = save_reward_model(tmp_path / "model")
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    tensors["score.weight"][0, 3] = math.inf
+    safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+    with pytest.raises(ModelError, match=r"not finite: tensor score.weight of model.safetensors;"):
+        a_reward_model(folder)
