@@ -345,7 +345,7 @@ async def test_run_that_stays_not_finite_ends_with_good_checkpoints_alone(tmp_pa
     assert len(steps(launch)) == 4
     assert "loss" in steps(launch)[1]["metrics"]
     assert steps(launch)[2]["metrics"] == {}
-    (kept,) = Path(launch.checkpoint_path).iterdir()
+    (kept,) = Path(launch.checkpoint_path).glob("step-*")
     assert kept.name == "step-00000002"
     assert read(kept).resume.version == 2
     assert result_of(launch) == ("Failed", "NotFinite")
@@ -365,7 +365,7 @@ async def test_engine_that_computes_another_model_ends_the_run(tmp_path, tiny_mo
     assert said.startswith("EngineMismatch: trainer and engine differ by ")
     assert "(mean log-probability -" in said
     assert steps(launch) == []
-    assert list(Path(launch.checkpoint_path).iterdir()) == []
+    assert not list(Path(launch.checkpoint_path).glob("step-*"))
     assert result_of(launch) == ("Failed", "EngineMismatch")
 
 
