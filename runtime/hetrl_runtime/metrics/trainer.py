@@ -54,7 +54,7 @@ class TrainerMetrics:
         self.skipped_steps = Counter(
             "hetrl_trainer_skipped_steps",
             "Optimizer steps that were not made, by the number that was not finite.",
-            ["not_finite"],
+            ["kind"],
             registry=registry,
         )
         self.last_step_at = gauge(
