@@ -1,6 +1,5 @@
-"""Input files of commands: jobs, and a model's ``config.json``."""
+"""Input files of commands: jobs, and the models that they name."""
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +7,10 @@ from pathlib import Path
 import click
 
 from hetrl_api.load import load_job
-from hetrl_core.job.architecture import from_hugging_face
-from hetrl_core.job.spec import JobSpec, ModelSpec
+from hetrl_core.job.architecture import contradictions, from_hugging_face
+from hetrl_core.job.spec import JobSpec, ModelFiles
+from hetrl_core.model.check import ModelFacts, ModelProblems, Use, checked
+from hetrl_core.model.context import Lengths
 
 STANDARD_INPUT = Path("-")
 
@@ -39,26 +40,64 @@ def read_job(path: Path) -> JobSpec:
     """Return the job of a file, its model's dimensions filled in where they are to be had.
 
     Raises:
-        ClickException: the file, or a ``config.json`` of its model, cannot be read.
+        ClickException: the file cannot be read, or a model of the job cannot be used.
         InvalidObjectError: the file is not a job.
     """
     folder = Path.cwd() if path == STANDARD_INPUT else path.resolve().parent
     job = load_job(read_text(path), base_path=folder)
-    return replace(job, model=with_architecture(job.model))
+    return with_models_checked(job, needs_weights=False)
 
 
-def with_architecture(model: ModelSpec) -> ModelSpec:
-    """Fill in the dimensions that a job leaves to the model's ``config.json``.
+def with_models_checked(job: JobSpec, *, needs_weights: bool) -> JobSpec:
+    """Check the models of a job that are on this machine, and fill in the policy's dimensions.
 
-    A model that is not on this machine keeps ``None``; the caller decides whether that matters.
+    A model that is not on this machine keeps its dimensions, which may be ``None``; the caller
+    decides whether that matters. Without ``needs_weights`` a ``config.json`` is enough.
 
     Raises:
-        ClickException: there is a ``config.json``, and it is not one of a known family.
+        ClickException: a model cannot be used, or is not what the job says of it.
     """
-    config = Path(model.source) / "config.json"
-    if model.architecture is not None or not model.is_path or not config.is_file():
-        return model
+    data = job.data
+    lengths = Lengths(data.max_prompt_tokens, data.max_response_tokens)
+    if data.model:
+        _facts(data.model, Use.REWARD, needs_weights=needs_weights)
+    facts = _facts(job.model, Use.CAUSAL, lengths, needs_weights=needs_weights)
+    if facts is None:
+        return job
     try:
-        return replace(model, architecture=from_hugging_face(json.loads(read_text(config))))
+        found = from_hugging_face(facts.config)
     except ValueError as error:
-        raise click.ClickException(f"{config}: {error}") from error
+        raise click.ClickException(ModelProblems((str(error),)).of(job.model.source)) from error
+    if given := job.model.architecture:
+        if odd := contradictions(given, found):
+            raise click.ClickException("; ".join(odd))
+        return job
+    return replace(job, model=replace(job.model, architecture=found))
+
+
+def _facts(
+    model: ModelFiles, use: Use, lengths: Lengths | None = None, *, needs_weights: bool
+) -> ModelFacts | None:
+    """Return what a model is; None where it is not on this machine.
+
+    Raises:
+        ClickException: it cannot be used.
+    """
+    folder = Path(model.source)
+    if not model.is_path or not (folder / "config.json").is_file():
+        return None
+    try:
+        found = checked(
+            [each.name for each in folder.iterdir()],
+            lambda name: (folder / name).open("rb"),
+            use=use,
+            lengths=lengths,
+            needs_weights=needs_weights,
+        )
+    except OSError as error:
+        raise click.ClickException(f"cannot read {folder}: {error}") from error
+    if isinstance(found, ModelProblems):
+        raise click.ClickException(found.of(model.source))
+    for warning in found.warnings:
+        click.echo(f"Warning: model {model.source}: {warning}", err=True)
+    return found

@@ -1,6 +1,5 @@
 """Refusals of `hetrl run` before it starts or writes anything: one line, and no traceback."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,24 +9,13 @@ import yaml
 from click.testing import CliRunner
 
 from hetrl_cli.run.command import command
-
-CONFIG = {
-    "model_type": "qwen3",
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "intermediate_size": 128,
-    "vocab_size": 128,
-}
+from tests.model_folders import TINY_QWEN3, write_model
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A model's dimensions and a problem: enough to be planned for, too little to run."""
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model/config.json").write_text(json.dumps(CONFIG))
+    """A model without a tokenizer, and a problem: enough to be planned for, too little to run."""
+    write_model(tmp_path / "model")
     (tmp_path / "train.jsonl").write_text('{"question": "1+1=", "answer": "2"}\n')
     return tmp_path
 
@@ -135,12 +123,49 @@ def test_file_that_is_no_job_is_refused(folder: Path, text: str) -> None:
     assert refused(folder, text).startswith("Error: ")
 
 
-def test_config_of_another_family_is_refused_by_its_path(folder: Path) -> None:
-    (folder / "model/config.json").write_text('{"model_type": "bert"}')
+ARCHITECTURE = {
+    "hiddenSize": 64,
+    "layers": 2,
+    "queryHeads": 4,
+    "kvHeads": 2,
+    "headDim": 16,
+    "ffnSize": 128,
+    "vocabSize": 128,
+}
 
-    line = refused(folder, yaml.safe_dump(a_job()))
 
-    assert "model/config.json: model_type must be llama, qwen2 or qwen3, got 'bert'" in line
+@pytest.mark.parametrize("has_dimensions", [False, True], ids=["none given", "dimensions given"])
+def test_model_of_another_family_is_refused_by_its_path(folder: Path, has_dimensions: bool) -> None:
+    write_model(folder / "model", TINY_QWEN3 | {"model_type": "bert"}, {})
+    given = {"architecture": ARCHITECTURE} if has_dimensions else {}
+
+    line = refused(folder, yaml.safe_dump(a_job(model={"source": {"path": "model"}, **given})))
+
+    assert re.search(r"model /.*/model cannot be used: model_type must be .* got 'bert'", line)
+
+
+def test_dimensions_that_contradict_the_models_config_are_refused(folder: Path) -> None:
+    given = {"architecture": ARCHITECTURE | {"layers": 3}}
+
+    line = refused(folder, yaml.safe_dump(a_job(model={"source": {"path": "model"}, **given})))
+
+    assert line == "Error: spec.model.architecture.layers is 3, and 2 by config.json"
+
+
+def test_model_without_weights_is_refused(folder: Path) -> None:
+    (folder / "model/model.safetensors").unlink()
+
+    assert "there are no weights" in refused(folder, yaml.safe_dump(a_job()))
+
+
+def test_sequences_longer_than_the_context_are_refused(folder: Path) -> None:
+    write_model(folder / "model", TINY_QWEN3 | {"max_position_embeddings": 16})
+    data = {"prompts": {"path": "train.jsonl"}, "maxPromptTokens": 60, "maxResponseTokens": 40}
+
+    line = refused(folder, yaml.safe_dump(a_job(data=data)))
+
+    assert "data.maxPromptTokens (60) and data.maxResponseTokens (40) are 100 tokens" in line
+    assert "16 positions (max_position_embeddings in config.json)" in line
 
 
 @pytest.mark.parametrize(

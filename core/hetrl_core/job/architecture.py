@@ -5,15 +5,15 @@ into seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from hetrl_core.limits import at_least
+from hetrl_core.model.family import HeadNorm, family_of, sizes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelArchitecture:
-    """Dimensions of a dense Llama-like model (Llama, Qwen2, Qwen2.5, Qwen3)."""
+    """Dimensions of a dense Llama-like model; ``model.family`` lists those that there are."""
 
     hidden_size: int
     num_layers: int
@@ -28,6 +28,9 @@ class ModelArchitecture:
 
     query_key_norm: bool = False
     """Whether each head's queries and keys are normalised, as in Qwen3."""
+
+    vectors_per_layer: int | None = None
+    """Parameters of a layer's norms and biases; None: as many as the two fields above tell."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -52,9 +55,16 @@ class ModelArchitecture:
         query = self.num_query_heads * self.head_dim
         key_value = 2 * self.num_kv_heads * self.head_dim
         attention = self.hidden_size * (2 * query + key_value)
-        biases = (query + key_value) if self.attention_bias else 0
-        norms = 2 * self.hidden_size + (2 * self.head_dim if self.query_key_norm else 0)
-        return attention + biases + 3 * self.hidden_size * self.ffn_size + norms
+        return attention + 3 * self.hidden_size * self.ffn_size + self.layer_vectors
+
+    @property
+    def layer_vectors(self) -> int:
+        """Parameters of one layer's norms and biases."""
+        if self.vectors_per_layer is not None:
+            return self.vectors_per_layer
+        heads = self.num_query_heads + 2 * self.num_kv_heads
+        biases = heads * self.head_dim if self.attention_bias else 0
+        return 2 * self.hidden_size + biases + (2 * self.head_dim if self.query_key_norm else 0)
 
     @property
     def embedding_parameters(self) -> int:
@@ -84,28 +94,43 @@ def from_hugging_face(config: object) -> ModelArchitecture:
     """
     if not isinstance(config, Mapping):
         raise ValueError(f"config.json must be a mapping, got {type(config).__name__}")  # noqa: TRY004
-    family = str(config.get("model_type", ""))
-    if family not in {"llama", "qwen2", "qwen3"}:
-        raise ValueError(f"model_type must be llama, qwen2 or qwen3, got {family!r}")
-    hidden_size, num_query_heads = _int(config, "hidden_size"), _int(config, "num_attention_heads")
-    return ModelArchitecture(
-        hidden_size=hidden_size,
-        num_layers=_int(config, "num_hidden_layers"),
-        num_query_heads=num_query_heads,
-        num_kv_heads=_int(config, "num_key_value_heads", otherwise=num_query_heads),
-        head_dim=_int(config, "head_dim", otherwise=hidden_size // max(1, num_query_heads)),
-        ffn_size=_int(config, "intermediate_size"),
-        vocab_size=_int(config, "vocab_size"),
-        tied_embeddings=bool(config.get("tie_word_embeddings", False)),
-        attention_bias=family == "qwen2",
-        query_key_norm=family == "qwen3",
+    family = family_of(config)
+    sizes = sizes_of(config, family)
+    found = ModelArchitecture(
+        hidden_size=sizes.hidden,
+        num_layers=sizes.num_layers,
+        num_query_heads=sizes.num_query_heads,
+        num_kv_heads=sizes.num_kv_heads,
+        head_dim=sizes.head_dim,
+        ffn_size=sizes.ffn,
+        vocab_size=sizes.vocab,
+        tied_embeddings=sizes.ties_embeddings,
+        attention_bias=family.biased != (),
+        query_key_norm=family.head_norm is HeadNorm.EACH_HEAD,
     )
+    shapes = [shape for _, shape in family.layer_tensors(config, sizes)]
+    vectors = sum(shape[0] for shape in shapes if len(shape) == 1)
+    return found if vectors == found.layer_vectors else replace(found, vectors_per_layer=vectors)
 
 
-def _int(config: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:
-    value = config.get(name)
-    if value is None and otherwise is not None:
-        return otherwise
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"config.json has no whole number {name!r}, got {value!r}")  # noqa: TRY004
-    return value
+_GIVEN = {
+    "hiddenSize": "hidden_size",
+    "layers": "num_layers",
+    "queryHeads": "num_query_heads",
+    "kvHeads": "num_kv_heads",
+    "headDim": "head_dim",
+    "ffnSize": "ffn_size",
+    "vocabSize": "vocab_size",
+    "tiedEmbeddings": "tied_embeddings",
+}
+"""Fields of ``spec.model.architecture``. A plan hardly depends on the others."""
+
+
+def contradictions(given: ModelArchitecture, found: ModelArchitecture) -> tuple[str, ...]:
+    """Return where the dimensions that a job gives are not those of its ``config.json``."""
+    return tuple(
+        f"spec.model.architecture.{field} is {getattr(given, name)}, and {getattr(found, name)} "
+        "by config.json"
+        for field, name in _GIVEN.items()
+        if getattr(given, name) != getattr(found, name)
+    )

@@ -17,7 +17,7 @@ from hetrl_api.job.planning import PlanningMode
 from hetrl_api.job.runtime import Traces
 from hetrl_api.job.to_core import to_spec
 from hetrl_api.load import read_fleet, read_job, read_plan
-from hetrl_cli.files import read_text, with_architecture
+from hetrl_cli.files import read_text, with_models_checked
 from hetrl_cli.planning_progress import planning_progress
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.identity import Aspect
@@ -121,7 +121,7 @@ def prepare(
         document, base_path=job_file.resolve().parent, claims=claims, now=datetime.now(UTC)
     )
     _require_files(spec)
-    spec = experiment.applied_to(replace(spec, model=with_architecture(spec.model)))
+    spec = experiment.applied_to(with_models_checked(spec, needs_weights=True))
     fleet = read_fleet(read_text(topology) if topology else _THIS_MACHINE.read_text())
     return Prepared(
         text=text,
