@@ -58,10 +58,9 @@ def with_models_checked(job: JobSpec, *, needs_weights: bool) -> JobSpec:
         ClickException: a model cannot be used, or is not what the job says of it.
     """
     data = job.data
-    lengths = Lengths(data.max_prompt_tokens, data.max_response_tokens)
     if data.model:
         _facts(data.model, Use.REWARD, needs_weights=needs_weights)
-    facts = _facts(job.model, Use.CAUSAL, lengths, needs_weights=needs_weights)
+    facts = _facts(job.model, Use.CAUSAL, data.lengths, needs_weights=needs_weights)
     if facts is None:
         return job
     try:

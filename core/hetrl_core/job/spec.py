@@ -12,6 +12,7 @@ from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.job.architecture import ModelArchitecture
 from hetrl_core.job.identity import Aspect
 from hetrl_core.limits import above_zero, at_least
+from hetrl_core.model.context import Lengths
 
 
 class Engine(StrEnum):
@@ -206,6 +207,11 @@ class DataSpec:
     def reward_takes_columns(self) -> bool:
         """Whether the reward is a function that may ask for columns of the data."""
         return self.reward not in (Reward.MATH, Reward.EXACT, Reward.REGEX, Reward.MODEL)
+
+    @property
+    def lengths(self) -> Lengths:
+        """Limits that a model's context must have room for."""
+        return Lengths(self.max_prompt_tokens, self.max_response_tokens)
 
     @property
     def expected_response_tokens(self) -> int:

@@ -20,12 +20,9 @@ def wrong_tensors(folder: ModelFolder, sizes: Sizes) -> Iterator[str]:
         return
     expected = family_of(folder.config).tensors(folder.config, sizes)
     given = {name: each for name, each in folder.tensors.items() if not _IGNORED.search(name)}
-    # A tied matrix has two names and may be written under either or both.
-    tied = {_HEAD, _EMBEDDING} if sizes.ties_embeddings else set()
-    is_tied_given = bool(tied & given.keys())
-    missing = [
-        name for name in expected if name not in given and not (name in tied and is_tied_given)
-    ]
+    # A tied matrix may be written under the head's name as well.
+    tied = {_HEAD} if sizes.ties_embeddings else set()
+    missing = [name for name in expected if name not in given]
     if missing:
         yield f"the weights lack {_named(missing)}, which config.json asks for{_why(missing)}"
     left_over = [name for name in given if name not in expected and name not in tied]

@@ -124,6 +124,7 @@ def _settings(
         model=str(model),
         concurrency=batch_size,
         max_sequence_tokens=data.max_prompt_tokens + data.max_response_tokens,
+        lengths=data.lengths,
         stop_tokens=prompts.stop_tokens,
     )
 

@@ -14,6 +14,7 @@ from hetrl_core.plan.groupings import SCORES, named
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task, asked_of_workers
 from hetrl_runtime.compute import memory
+from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.process import logs
 from hetrl_runtime.process.child_processes import run_together
 from hetrl_runtime.process.graceful_shutdown import until_stopped
@@ -44,7 +45,6 @@ def score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path | 
     logs.configure()
     memory.keep_freed()
     # PyTorch takes seconds to import; `hetrl --help` should not.
-    from hetrl_runtime.trainer.model.model import ModelError  # noqa: PLC0415
 
     try:
         _score(launch, rank, ranks=ranks, meeting=meeting)

@@ -48,7 +48,11 @@ class ReferenceModel:
         """
         self._peers = peers
         self._policy = Policy(
-            launch.model, device=device, temperature=launch.algorithm.temperature, mesh=peers.mesh
+            launch.model,
+            device=device,
+            temperature=launch.algorithm.temperature,
+            mesh=peers.mesh,
+            lengths=launch.data.lengths,
         )
         self._policy.stage.requires_grad_(requires_grad=False)
         if device.type == "cuda":

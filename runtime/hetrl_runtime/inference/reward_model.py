@@ -16,10 +16,14 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
 from hetrl_core.job.spec import ModelFiles
+from hetrl_core.model.check import Use
 from hetrl_runtime.compute import precision
 from hetrl_runtime.compute.finite import objection_to_model
-from hetrl_runtime.trainer.model.model import ModelError
+from hetrl_runtime.model_files.errors import ModelError
+from hetrl_runtime.model_files.folder import checked_folder
+from hetrl_runtime.model_files.loading import loading
 
+_MAX_NAMED = 3
 _MAX_TOKENS_PER_PASS = {"cuda": 16_384, "cpu": 4_096}
 
 
@@ -44,17 +48,17 @@ class RewardModel:
             ModelError: it is not there, it has not one output, or it is not finite.
         """
         logging.disable_progress_bar()
-        revision = files.revision or None
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(files.source, revision=revision)
-            model: Any = AutoModelForSequenceClassification.from_pretrained(
-                files.source, revision=revision, dtype=torch.float32, use_safetensors=True
+        folder = checked_folder(files, use=Use.REWARD)
+        with loading(f"model {files.source}"):
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+            model, found = AutoModelForSequenceClassification.from_pretrained(
+                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True
             )
-        except (OSError, ValueError, KeyError) as error:
-            raise ModelError(f"reward model {files.source} cannot be loaded: {error}") from error
-        if model.config.num_labels != 1:
+        # Of any family: what it asks for is known only now.
+        if odd := (*found["missing_keys"], *found["unexpected_keys"]):
             raise ModelError(
-                f"reward model {files.source} must have one output, got {model.config.num_labels}"
+                f"model {files.source} cannot be used: its weights and config.json differ in "
+                f"{', '.join(sorted(odd)[:_MAX_NAMED])}"
             )
         if problem := objection_to_model(files.source, dict(model.named_parameters())):
             raise ModelError(problem)

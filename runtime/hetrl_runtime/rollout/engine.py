@@ -5,8 +5,11 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
+from hetrl_core.job.spec import ModelFiles
+from hetrl_core.model.context import Lengths
 from hetrl_runtime.rollout.errors import UnknownTokenError
 from hetrl_runtime.transport.weights.regions import Bytes
 
@@ -51,6 +54,9 @@ class EngineSettings:
     max_sequence_tokens: int
     """Tokens of the longest prompt and response together."""
 
+    lengths: Lengths | None = None
+    """Of either, where a model's context is to be checked for them."""
+
     stop_tokens: tuple[int, ...]
     """Token ids that end a response; the one that did is part of it."""
 
@@ -63,6 +69,12 @@ class EngineSettings:
     seed: int = 0
     times_first_token: bool = False
     """Whether a generation says when its first token was there; some engines pay for that."""
+
+    @property
+    def files(self) -> ModelFiles:
+        """Where the model is."""
+        is_path = Path(self.model).exists() or self.model.startswith((".", "/"))
+        return ModelFiles(source=self.model, is_path=is_path, revision=self.revision)
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "max_sequence_tokens", "tensor_parallel"):

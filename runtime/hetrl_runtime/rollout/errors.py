@@ -1,7 +1,6 @@
 """Errors that end a rollout worker, besides the transport's.
 
 EngineFailedError   restart the worker
-ModelNotFoundError  a ValueError: mend the job
 
 UnknownTokenError is a ValueError of one request, whose prompt is given up.
 """
@@ -9,10 +8,6 @@ UnknownTokenError is a ValueError of one request, whose prompt is given up.
 
 class EngineFailedError(RuntimeError):
     """An engine broke down and does not come back."""
-
-
-class ModelNotFoundError(ValueError):
-    """There is no such model; the message names where it was looked for."""
 
 
 class UnknownTokenError(ValueError):

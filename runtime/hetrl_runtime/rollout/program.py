@@ -7,10 +7,11 @@ import click
 
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime.compute import memory
+from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.process import logs
 from hetrl_runtime.process.graceful_shutdown import until_stopped
 from hetrl_runtime.reward.confinement.code import CodeError
-from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
+from hetrl_runtime.rollout.errors import EngineFailedError
 from hetrl_runtime.tracing.tracer import TracesUnavailableError
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
@@ -34,7 +35,7 @@ def generate(launch: Launch, ordinal: int) -> int:
         asyncio.run(_work(launch, ordinal))
     except RunEnded as ended:
         click.echo(str(ended), err=True)
-    except (ModelNotFoundError, CodeError, TracesUnavailableError) as error:
+    except (ModelError, CodeError, TracesUnavailableError) as error:
         click.echo(str(error), err=True)
         return TERMINAL_EXIT_CODE
     except (OSError, ValueError, TransportError, EngineFailedError) as error:

@@ -12,6 +12,8 @@ from typing import Any
 import transformers
 
 from hetrl_core.job.spec import Tool
+from hetrl_runtime.model_files.errors import ModelError
+from hetrl_runtime.model_files.loading import loading
 from hetrl_runtime.rollout.tool_calls import ToolCalls
 
 
@@ -36,19 +38,17 @@ class PromptFormat:
         """Load the tokenizer.
 
         Raises:
-            ValueError: the folder holds none that can be loaded, nothing ends a response, or
-                nothing that is one token ends a call of a tool.
+            ModelError: the folder holds none that can be loaded, or nothing ends a response.
+            ValueError: nothing that is one token ends a call of a tool.
         """
-        try:
+        with loading(f"the tokenizer of {folder}"):
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
-        except (OSError, KeyError, ValueError) as error:
-            raise ValueError(f"cannot load the tokenizer of {folder}: {error}") from error
         self.end_tokens = _end_tokens(folder, self._tokenizer)
         """Those that end a response."""
 
         self.calls = ToolCalls(self._tokenizer, tools) if tools else None
         if not self.end_tokens:
-            raise ValueError(
+            raise ModelError(
                 f"{folder} names no eos_token_id, neither in its generation_config.json, its "
                 "config.json nor its tokenizer: no response would ever end"
             )

@@ -14,12 +14,12 @@ from hetrl_core.task import Task
 from hetrl_runtime.compute.memory import keep_loaded
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.model_files.folder import model_folder
 from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.scoring import VerifierPool, scorer_of
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.loop import RolloutLoop
-from hetrl_runtime.rollout.model_files import model_folder
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.responder import Equipment
 from hetrl_runtime.tracing.span import Tracer
@@ -34,7 +34,7 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
     """Generate for a run until it ends; return how it ended. Cancel it to stop early.
 
     Raises:
-        ModelNotFoundError, CodeError, ValueError, OSError: the contract cannot be carried out here.
+        ModelError, CodeError, ValueError, OSError: the contract cannot be carried out here.
         TransportError: the coordinator refused us or was away for too long.
         EngineFailedError: the engine broke down.
         TracesUnavailableError: OpenTelemetry's packages are not installed.
@@ -114,6 +114,7 @@ def engine_settings(
         model=str(folder),
         concurrency=launch.concurrency,
         max_sequence_tokens=launch.data.max_prompt_tokens + launch.data.max_response_tokens,
+        lengths=launch.data.lengths,
         stop_tokens=prompts.stop_tokens,
         tensor_parallel=_tensor_parallel(launch, ordinal=ordinal),
         seed=seed,

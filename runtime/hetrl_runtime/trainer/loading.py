@@ -57,7 +57,11 @@ def _actor(launch: Launch, peers: Peers, device: torch.device) -> Actor:
 
 def _critic(launch: Launch, peers: Peers, device: torch.device) -> Critic:
     model = ValueModel(
-        launch.model, device=device, mesh=peers.mesh, recompute=_recomputes(peers, device)
+        launch.model,
+        device=device,
+        mesh=peers.mesh,
+        recompute=_recomputes(peers, device),
+        lengths=launch.data.lengths,
     )
     return Critic(model, algorithm=launch.algorithm, training=launch.training)
 
@@ -69,6 +73,7 @@ def _policy(launch: Launch, peers: Peers, device: torch.device, *, is_trained: b
         temperature=launch.algorithm.temperature,
         mesh=peers.mesh,
         recompute=is_trained and _recomputes(peers, device),
+        lengths=launch.data.lengths,
     )
 
 

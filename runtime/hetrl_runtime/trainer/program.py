@@ -11,6 +11,7 @@ from hetrl_core.plan.groupings import TRAINS, TRAINS_CRITIC, named
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task
 from hetrl_runtime.compute import memory
+from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.process import logs
 from hetrl_runtime.tracing.span import NO_TRACER
 from hetrl_runtime.tracing.tracer import TracesUnavailableError, tracer_of
@@ -24,7 +25,6 @@ def train(launch: Launch, rank: Rank) -> int:
     memory.keep_freed()
     # PyTorch takes seconds to import; `hetrl --help` should not.
     from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointError  # noqa: PLC0415
-    from hetrl_runtime.trainer.model.model import ModelError  # noqa: PLC0415
 
     if rank.local_gpu:
         # The pod's other processes would listen on the same port.

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import Qwen3ForSequenceClassification
 
 from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.inference.reward_model import RewardModel
+from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
-from hetrl_runtime.trainer.model.model import ModelError
 from tests.runtime.inference.models import save_reward_model
 
 CPU = torch.device("cpu")
@@ -66,12 +67,12 @@ def test_template_is_the_models_own(tmp_path: Path) -> None:
 
 def test_model_with_several_outputs_is_refused(tmp_path: Path) -> None:
     folder = save_reward_model(tmp_path / "model", num_labels=3)
-    with pytest.raises(ModelError, match="must have one output, got 3"):
+    with pytest.raises(ModelError, match=r"has 3 labels: a reward model has one output"):
         a_reward_model(folder)
 
 
 def test_missing_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"reward model .*nowhere cannot be loaded"):
+    with pytest.raises(ModelError, match=r"model path .*nowhere is not a directory"):
         a_reward_model(tmp_path / "nowhere")
 
 
@@ -82,4 +83,14 @@ def test_model_that_is_not_finite_is_refused(tmp_path: Path) -> None:
     safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
     with pytest.raises(ModelError, match=r"not finite: tensor score.weight of model.safetensors;"):
+        a_reward_model(folder)
+
+
+def test_weights_that_are_missing_or_left_over_are_refused(tmp_path: Path) -> None:
+    folder = save_reward_model(tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    weights["head.weight"] = weights.pop("score.weight")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    with pytest.raises(ModelError, match=r"config.json differ in head.weight, score.weight"):
         a_reward_model(folder)

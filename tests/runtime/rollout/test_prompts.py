@@ -89,5 +89,5 @@ def test_special_tokens_are_not_part_of_a_response(tmp_path: Path) -> None:
 def test_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
 
-    with pytest.raises(ValueError, match=f"cannot load the tokenizer of {tmp_path}"):
+    with pytest.raises(ValueError, match=f"the tokenizer of {tmp_path} cannot be loaded: "):
         PromptFormat(tmp_path)

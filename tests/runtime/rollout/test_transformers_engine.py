@@ -248,7 +248,7 @@ async def test_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     settings = EngineSettings(
         model=str(tmp_path / "nothing"), concurrency=1, max_sequence_tokens=8, stop_tokens=()
     )
-    with pytest.raises(ValueError, match=f"cannot load the model {tmp_path}/nothing"):
+    with pytest.raises(ValueError, match=f"model path {tmp_path}/nothing is not a directory"):
         await TransformersEngine(settings).start()
 
 

@@ -22,8 +22,8 @@ from hetrl_core.launch import Launch, to_json
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Role, Task
 from hetrl_runtime.inference.reward_model import RewardModel
+from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.rollout.engine import Generation
-from hetrl_runtime.rollout.errors import ModelNotFoundError
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.worker import engine_settings
 from hetrl_runtime.transport.clients.coordinator_client import TrainerClient
@@ -282,7 +282,7 @@ async def test_missing_model_is_named_before_any_wait(
 ) -> None:
     launch = a_job(tmp_path, policies, model=ModelFiles(source=str(tmp_path / "nothing")))
 
-    with pytest.raises(ModelNotFoundError, match=f"model path {tmp_path}/nothing is not a dir"):
+    with pytest.raises(ModelError, match=f"model path {tmp_path}/nothing is not a dir"):
         await a_worker(launch)
 
 

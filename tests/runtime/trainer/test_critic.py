@@ -9,11 +9,11 @@ import torch
 from hetrl_core.job.algorithm import AlgorithmType, CriticSpec, KlPlacement
 from hetrl_core.job.spec import ModelFiles
 from hetrl_core.launch import Launch
+from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
 from hetrl_runtime.trainer.critic import Critic
 from hetrl_runtime.trainer.learner import Learner
-from hetrl_runtime.trainer.model.model import ModelError
 from hetrl_runtime.trainer.model.optimizer import learning_rate_at
 from hetrl_runtime.wire.values import ResumePoint
 from tests.runtime.trainer.scores import scores_of

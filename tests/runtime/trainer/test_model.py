@@ -5,8 +5,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.compute import precision
+from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.trainer.batch import collate
-from hetrl_runtime.trainer.model.model import ModelError, Policy
+from hetrl_runtime.trainer.model.model import Policy
 from tests.runtime.trainer.scores import scores_of
 from tests.runtime.trainer.trajectories import a_trajectory
 
@@ -93,7 +94,7 @@ def test_saved_policy_is_an_ordinary_model_in_its_own_precision(tiny_model, tmp_
 
 
 def test_missing_model_is_named(tmp_path):
-    with pytest.raises(ModelError, match=rf"model {tmp_path}/nowhere: there is no .*config.json"):
+    with pytest.raises(ModelError, match=f"model path {tmp_path}/nowhere is not a directory"):
         Policy(ModelFiles(source=str(tmp_path / "nowhere")), device=CPU, temperature=1.0)
 
 

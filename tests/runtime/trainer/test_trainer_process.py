@@ -381,7 +381,7 @@ async def test_missing_model_is_named_and_not_tried_again(tmp_path):
         said = await last_line(trainer)
 
     assert trainer.returncode == 3
-    assert said == f"model {tmp_path}/nowhere: there is no {tmp_path}/nowhere/config.json"
+    assert said == f"model path {tmp_path}/nowhere is not a directory"
 
 
 async def test_damaged_checkpoint_is_named_and_not_tried_again(tmp_path, tiny_model):

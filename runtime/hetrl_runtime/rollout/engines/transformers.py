@@ -16,10 +16,12 @@ from typing import Any, assert_never
 
 import torch
 import transformers
-from safetensors import SafetensorError
 
 from hetrl_runtime.compute import precision
 from hetrl_runtime.compute.finite import objection_to_model
+from hetrl_runtime.model_files.errors import ModelError
+from hetrl_runtime.model_files.folder import checked_folder
+from hetrl_runtime.model_files.loading import expect_tied, loading
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     Generation,
@@ -237,20 +239,19 @@ def _load_alone(settings: EngineSettings) -> Any:
 def _load(settings: EngineSettings) -> Any:
     transformers.utils.logging.disable_progress_bar()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        revision = settings.revision or "main"
-        config = transformers.AutoConfig.from_pretrained(settings.model, revision=revision)
+    folder = checked_folder(settings.files, lengths=settings.lengths)
+    with loading(f"model {settings.model}"):
+        config = transformers.AutoConfig.from_pretrained(folder)
         hidden_size = config.get_text_config().hidden_size
         model = transformers.AutoModelForCausalLM.from_pretrained(
-            settings.model,
-            revision=revision,
+            folder,
+            use_safetensors=True,
             dtype=precision.of_served_layers(device, hidden_size, rows=settings.concurrency),
             attn_implementation="sdpa",
         )
-    except (OSError, SafetensorError, KeyError) as error:
-        raise ValueError(f"cannot load the model {settings.model}: {error}") from error
+        expect_tied(model, f"model {settings.model}")
     if problem := objection_to_model(settings.model, dict(model.named_parameters())):
-        raise ValueError(problem)
+        raise ModelError(problem)
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise ValueError(

@@ -18,6 +18,8 @@ from vllm.v1.engine.exceptions import EngineDeadError
 
 from hetrl_core.job.architecture import ModelArchitecture, from_hugging_face
 from hetrl_core.units import MIB
+from hetrl_runtime.model_files.errors import ModelError
+from hetrl_runtime.model_files.folder import checked_folder, files_of_weights
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -49,10 +51,8 @@ class VllmEngine:
 
     async def start(self) -> None:
         """See ``InferenceEngine``."""
-        folder = Path(self._settings.model)
-        self._shapes = read_shapes(*sorted(folder.glob("*.safetensors")))
-        if not self._shapes:
-            raise ValueError(f"cannot load the model {folder}: it has no *.safetensors file")
+        folder = checked_folder(self._settings.files, lengths=self._settings.lengths)
+        self._shapes = read_shapes(*files_of_weights(folder))
         # In a thread: otherwise this process could not be stopped while it loads.
         self._llm = await asyncio.to_thread(_load, self._settings)
         config = self._llm.vllm_config.model_config.hf_config
@@ -120,8 +120,14 @@ class VllmEngine:
 
 
 def _load(settings: EngineSettings) -> Any:
-    arguments = vllm.AsyncEngineArgs(**_arguments(settings))
-    return vllm.AsyncLLMEngine.from_engine_args(arguments)
+    try:
+        arguments = vllm.AsyncEngineArgs(**_arguments(settings))
+        return vllm.AsyncLLMEngine.from_engine_args(arguments)
+    except (ValueError, ImportError) as error:
+        raise ModelError(f"model {settings.model} cannot be loaded: {error}") from error
+    except RuntimeError as error:
+        # Its processes did not start: others may have had the GPU's memory.
+        raise EngineFailedError(f"the engine did not start: {error}") from error
 
 
 def _arguments(settings: EngineSettings) -> dict[str, Any]:

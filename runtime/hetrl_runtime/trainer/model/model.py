@@ -14,15 +14,18 @@ from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
-from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from hetrl_core.job.spec import ModelFiles
+from hetrl_core.model.context import Lengths
 from hetrl_core.plan.training_split import UNDIVIDED
 from hetrl_runtime.compute import precision
 from hetrl_runtime.compute.finite import first_not_finite, objection_to_model
+from hetrl_runtime.model_files.errors import ModelError
+from hetrl_runtime.model_files.folder import checked_folder
+from hetrl_runtime.model_files.loading import expect_tied, loading
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.layers import cpu_layers
 from hetrl_runtime.trainer.model.weight_bytes import WeightBytes
@@ -49,10 +52,6 @@ _MAX_LOGIT_BYTES = 1 << 30
 """Of one pass. Log-probabilities and their gradients take a few times as much."""
 
 
-class ModelError(ValueError):
-    """The model cannot be loaded or does not fit; the message names it and says why."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenScores:
     """The policy's scores of each sampled token."""
@@ -75,6 +74,7 @@ class TrainedModel:
         temperature: float = 1.0,
         mesh: Mesh | None = None,
         recompute: bool = False,
+        lengths: Lengths | None = None,
     ) -> None:
         """Load the model, or with ``mesh`` the part of it that belongs here.
 
@@ -84,6 +84,7 @@ class TrainedModel:
             temperature: at which tokens are sampled from it.
             mesh: the processes that train it together.
             recompute: compute activations again on the way back, instead of keeping them.
+            lengths: of the sequences that its context is checked for.
 
         Raises:
             ModelError: it is not there, not a causal LM that can be loaded, not one that can be
@@ -91,11 +92,15 @@ class TrainedModel:
         """
         self.device = device
         self._mesh = mesh
+        self._folder = folder = checked_folder(files, lengths=lengths)
+        logging.disable_progress_bar()
         if mesh and not (mesh.place.is_whole and not sharding.shards(mesh)):
-            config, self.stage = _load_part(files, mesh, temperature=temperature, kind=self.STAGE)
+            config, self.stage = _load_part(
+                self._folder, mesh, temperature=temperature, kind=self.STAGE
+            )
             wholes = tensors_of(config, mesh, self.STAGE)
         else:
-            model, config = _load(files)
+            model, config = _load(folder)
             self.STAGE.fit(model)
             self.stage = self.STAGE(model.to(device), temperature=temperature)
             wholes = {
@@ -265,12 +270,19 @@ class Policy(TrainedModel):
         temperature: float,
         mesh: Mesh | None = None,
         recompute: bool = False,
+        lengths: Lengths | None = None,
     ) -> None:
         """Load the model, or with ``mesh`` the part of it that belongs here."""
         super().__init__(
-            files, device=device, temperature=temperature, mesh=mesh, recompute=recompute
+            files,
+            device=device,
+            temperature=temperature,
+            mesh=mesh,
+            recompute=recompute,
+            lengths=lengths,
         )
-        self._tokenizer = _tokenizer(files)
+        with loading(f"the tokenizer of {files.source}"):
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(self._folder)
         self._bytes = WeightBytes()
 
     @property
@@ -337,53 +349,29 @@ def best_device(local_gpu: int) -> torch.device:
     return torch.device("cpu")
 
 
-def _load(files: ModelFiles) -> tuple[Any, Any]:
+def _load(folder: Path) -> tuple[Any, Any]:
     """Return the model in float32, and its configuration, which says the files' precision."""
-    _expect_folder(files)
-    logging.disable_progress_bar()
-    revision = files.revision or None
-    try:
-        config = AutoConfig.from_pretrained(files.source, revision=revision)
+    with loading(f"model {folder}"):
+        config = AutoConfig.from_pretrained(folder)
         model = AutoModelForCausalLM.from_pretrained(
-            files.source, revision=revision, dtype=torch.float32, use_safetensors=True
+            folder, dtype=torch.float32, use_safetensors=True
         )
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"model {files.source} cannot be loaded: {error}") from error
+        expect_tied(model, f"model {folder}")
     # It is saved with the weights, which go back to the precision that they came in.
     model.config.dtype = config.dtype or torch.float32
     return model, model.config
 
 
 def _load_part(
-    files: ModelFiles, mesh: Mesh, *, temperature: float, kind: type[Stage]
+    folder: Path, mesh: Mesh, *, temperature: float, kind: type[Stage]
 ) -> tuple[Any, Stage]:
     """Return the model's configuration, and the part of it that belongs here."""
-    _expect_folder(files)
-    logging.disable_progress_bar()
-    try:
-        folder = Path(
-            files.source
-            if files.is_path
-            else snapshot_download(
-                files.source,
-                revision=files.revision or None,
-                allow_patterns=["*.json", "*.safetensors"],
-            )
-        )
+    with loading(f"model {folder}"):
         config = AutoConfig.from_pretrained(folder)
-        return config, stage_of(folder, config, mesh, temperature=temperature, kind=kind)
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"model {files.source} cannot be loaded: {error}") from error
-
-
-def _tokenizer(files: ModelFiles) -> Any:
     try:
-        return AutoTokenizer.from_pretrained(files.source, revision=files.revision or None)
+        return config, stage_of(folder, config, mesh, temperature=temperature, kind=kind)
+    except ModelError:
+        raise
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"tokenizer of {files.source} cannot be loaded: {error}") from error
-
-
-def _expect_folder(files: ModelFiles) -> None:
-    # The library would take a missing folder for a hub id, and complain of that.
-    if files.is_path and not (Path(files.source) / "config.json").is_file():
-        raise ModelError(f"model {files.source}: there is no {files.source}/config.json")
+        # Not what else may be raised: other processes that are gone come back.
+        raise ModelError(f"model {folder} cannot be loaded: {error}") from error

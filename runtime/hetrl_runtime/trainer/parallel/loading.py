@@ -1,6 +1,5 @@
 """A model's files read into one place of a split: no process reads or keeps more than its part."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +7,14 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from hetrl_runtime.trainer.layers.packing import FAMILIES
+from hetrl_runtime.model_files.errors import ModelError
+from hetrl_runtime.model_files.folder import files_of_weights
+from hetrl_runtime.model_files.loading import untied
 from hetrl_runtime.trainer.parallel import sharding, tensor
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.stage import Stage, empty_model, materialise
-from hetrl_runtime.trainer.parallel.tensors import Whole, copy_into, local
+from hetrl_runtime.trainer.parallel.tensors import LEADER, Whole, copy_into, local
 from hetrl_runtime.trainer.parallel.vocabulary import VocabularyShard
-
-_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 def stage_of(
@@ -26,13 +25,10 @@ def stage_of(
     A head that the files do not have is zero.
 
     Raises:
-        ValueError: the model is of a family that cannot be cut, or not into these parts.
+        ValueError: the model cannot be cut into these parts.
         OSError: a file is missing.
         KeyError: a tensor is.
     """
-    if config.model_type not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
-        raise ValueError(f"model_type must be {known} to be split, got {config.model_type!r}")
     place = mesh.place
     layers = place.layers(config.num_hidden_layers)
     model = empty_model(config, layers, is_first=place.is_first_stage, is_last=place.is_last_stage)
@@ -61,6 +57,8 @@ def stage_of(
     parameters = stage.parameters_by_file_name()
     if place.is_last_stage and not kind.SCORES_TOKENS:
         nn.init.zeros_(local(parameters.pop(kind.HEAD)))
+    if config.tie_word_embeddings and place.rank == LEADER:
+        _expect_tied(folder)
     _read(folder, parameters)
     return stage
 
@@ -92,16 +90,22 @@ def _stage(name: str, ends: list[int]) -> int:
 
 
 def _read(folder: Path, parameters: dict[str, nn.Parameter]) -> None:
-    index = folder / _INDEX
-    files = json.loads(index.read_text())["weight_map"] if index.is_file() else {}
-    by_file: dict[str, list[str]] = {}
-    for name in parameters:
-        by_file.setdefault(files[name] if files else _WEIGHTS, []).append(name)
-    for file, names in by_file.items():
-        with safe_open(folder / file, framework="pt") as opened:
-            for name in names:
-                try:
-                    whole = opened.get_tensor(name)
-                except Exception as error:
-                    raise KeyError(f"{folder / file} has no {name}") from error
-                copy_into(parameters[name], whole.to(torch.float32))
+    missing = {*parameters}
+    for file in files_of_weights(folder):
+        with safe_open(file, framework="pt") as opened:
+            for name in sorted(missing.intersection(opened.keys())):
+                copy_into(parameters[name], opened.get_tensor(name).to(torch.float32))
+                missing.remove(name)
+    if missing:
+        raise KeyError(f"{folder} has no {min(missing)}")
+
+
+def _expect_tied(folder: Path) -> None:
+    """Refuse a head that is not the embedding, where the model is to have one of them alone."""
+    found = {}
+    for file in files_of_weights(folder):
+        with safe_open(file, framework="pt") as opened:
+            for name in {"lm_head.weight", "model.embed_tokens.weight"}.intersection(opened.keys()):
+                found[name] = opened.get_tensor(name)
+    if len(found) > 1 and not torch.equal(*found.values()):
+        raise ModelError(untied(f"model {folder}"))

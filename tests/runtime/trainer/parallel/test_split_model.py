@@ -14,8 +14,9 @@ from hetrl_core.job.spec import ModelFiles
 from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.compute import precision
+from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.trainer.batch import Batch, collate
-from hetrl_runtime.trainer.model.model import ModelError, Policy, TokenScores
+from hetrl_runtime.trainer.model.model import Policy, TokenScores
 from hetrl_runtime.trainer.model.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass, cut
