@@ -20,14 +20,16 @@ from hetrl_api.plan.plan import HetRLPlan
 from hetrl_api.plan.to_core import to_plan
 from hetrl_api.validation.documents import documents
 from hetrl_api.validation.errors import InvalidObjectError, in_words
-from hetrl_api.validation.rules import ApiModel, parts
+from hetrl_api.validation.rules import STORED, ApiModel, parts
 from hetrl_core.job.spec import JobSpec, ResourcesSpec
 from hetrl_core.plan.plan import Plan
 
 Kind = TypeVar("Kind", HetRLJob, HetRLPlan, HetRLTopology, RatePipeline)
 
 
-def parse(kind: type[Kind], fields: Mapping[str, Any], *, by_name: bool = False) -> Kind:
+def parse(
+    kind: type[Kind], fields: Mapping[str, Any], *, by_name: bool = False, is_stored: bool = False
+) -> Kind:
     """Read one object of a kind, as YAML or the API server gives it.
 
     Args:
@@ -35,6 +37,7 @@ def parse(kind: type[Kind], fields: Mapping[str, Any], *, by_name: bool = False)
         fields: the object.
         by_name: whether fields may also have their Python names. The API server does not know
             these, so its kinds do not.
+        is_stored: whether the API server has accepted it, perhaps by an earlier release's rules.
 
     Raises:
         InvalidObjectError: with one line for each mistake.
@@ -44,7 +47,9 @@ def parse(kind: type[Kind], fields: Mapping[str, Any], *, by_name: bool = False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidObjectError([f"a value that JSON cannot hold: {error}"]) from error
     try:
-        return kind.model_validate_json(text, by_alias=True, by_name=by_name)
+        return kind.model_validate_json(
+            text, by_alias=True, by_name=by_name, context={STORED: is_stored}
+        )
     except ValidationError as error:
         raise InvalidObjectError(in_words(error, known_fields=_field_names(kind))) from error
 

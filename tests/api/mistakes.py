@@ -176,6 +176,18 @@ INVALID_JOBS = [
         "spec.algorithm.maxStaleness must be 0 when spec.algorithm.mode is Sync, got 2",
     ),
     _case(
+        "a group of one",
+        {"spec.algorithm": {"groupSize": 1}},
+        "spec.algorithm.groupSize must be >= 2 with spec.algorithm.type GRPO, which compares the "
+        "trajectories of one prompt, got 1",
+    ),
+    _case(
+        "a group of one without others",
+        {"spec.algorithm": {"groupSize": 1, "advantage": "LeaveOneOut"}},
+        "spec.algorithm.groupSize must be >= 2 with spec.algorithm.type GRPO, which compares the "
+        "trajectories of one prompt, got 1",
+    ),
+    _case(
         "a group cut in two",
         {"spec.algorithm": {"groupSize": 7, "globalBatchSize": 64}},
         "spec.algorithm.globalBatchSize (64) must be a multiple of groupSize (7)",

@@ -46,6 +46,12 @@ def test_spec_change_is_parsed_again() -> None:
     assert parsed_of(first).written.training.steps != 11
 
 
+def test_stored_job_with_groups_of_one_is_still_read() -> None:
+    found = parse.job_seen(a_job_object(algorithm={"groupSize": 1, "globalBatchSize": 64}))
+
+    assert parsed_of(found).spec.algorithm.group_size == 1
+
+
 def test_unreferenced_job_leaves_nothing_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: dict[int, object] = {}
     monkeypatch.setattr(DIGESTS, "_remembered", remembered)

@@ -52,7 +52,7 @@ class Algorithm(ApiModel):
     """Policy versions that a sample may lag behind. Default: 2 when Async, 0 when Sync."""
 
     group_size: Annotated[int, Field(ge=1, le=1024)] = 8
-    """Trajectories of one prompt. GRPO compares them; PPO may do with 1."""
+    """Trajectories of one prompt. GRPO compares them: at least 2; PPO may do with 1."""
 
     global_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Trajectories consumed per policy version; a multiple of groupSize."""
@@ -118,6 +118,16 @@ class Algorithm(ApiModel):
             ),
             values=("self.type",),
             field=".advantage",
+        ),
+        Rule(
+            condition="self.type == 'PPO' || self.groupSize > 1",
+            message=(
+                "spec.algorithm.groupSize must be >= 2 with spec.algorithm.type {}, which compares "
+                "the trajectories of one prompt, got {}"
+            ),
+            values=("self.type", "self.groupSize"),
+            field=".groupSize",
+            spares_stored=True,
         ),
         Rule(
             condition="self.mode != 'Sync' || !has(self.maxStaleness) || self.maxStaleness == 0",

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic.alias_generators import to_camel
 
 from hetrl_api.validation.errors import RuleViolationError
 
 if TYPE_CHECKING:
     from cel import Program
+
+STORED = "stored"
+"""Key of a validation's context: whether the object comes from a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,10 @@ class Rule:
 
     field: str = ""
     """The field to blame, relative to the model: ``.maxStaleness``; empty: the object."""
+
+    spares_stored: bool = False
+    """Whether objects that a cluster has stored are exempt: an earlier release accepted them. The
+    API server spares unchanged parts itself."""
 
     @property
     def compares_with_old(self) -> bool:
@@ -118,10 +125,12 @@ class ApiModel(BaseModel):
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     @model_validator(mode="after")
-    def _hold_rules(self) -> Self:
+    def _hold_rules(self, info: ValidationInfo) -> Self:
         if self.rules:
             fields = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-            broken = [said for rule in self.rules if (said := rule.violation(fields))]
+            is_stored = bool(info.context and info.context.get(STORED))
+            rules = (each for each in self.rules if not (is_stored and each.spares_stored))
+            broken = [said for rule in rules if (said := rule.violation(fields))]
             if broken:
                 raise RuleViolationError(broken)
         return self

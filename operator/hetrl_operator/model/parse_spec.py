@@ -43,7 +43,7 @@ def parse_spec(body: Mapping[str, Any]) -> tuple[ParsedSpec | None, str]:
 
 def _parsed(text: str, created_at: datetime) -> tuple[ParsedSpec | None, str]:
     try:
-        job = parse(HetRLJob, json.loads(text))
+        job = parse(HetRLJob, json.loads(text), is_stored=True)
         # A deadline counts from the job's creation; the planning service subtracts elapsed time.
         spec = to_spec(job, base_path=POD_ROOT, claims=None, now=created_at)
     except (InvalidObjectError, ValueError) as error:
