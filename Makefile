@@ -198,6 +198,9 @@ proof-mutants: $(READY) $(MUTANTS_READY) ## 200 changed operators that quick tes
 proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Compare steps with TRL, generation with vLLM, async with sync.
 	@$(BIN)/python -m bench.runtime
 
+proof-families: $(READY) ## Every model family in every split, on real processes; some minutes.
+	@$(BIN)/pytest -q -n 0 -m proof tests/runtime/families
+
 proof-wire: $(READY) ## Throughput of trajectories and weights over TLS, compared with bare gRPC.
 	@$(BIN)/python -m bench.wire
 
@@ -215,6 +218,6 @@ clean: ## Delete what make wrote into the checkout; keep the cache.
 	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs .venv-sbom .venv-mutants runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
-  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-groupings proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-mutants proof-speed proof-wire \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-groupings proof-families proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-mutants proof-speed proof-wire \
   proof-gsm8k proof-planner gpu \
   clean

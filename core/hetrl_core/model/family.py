@@ -122,6 +122,12 @@ class Family:
                 yield "k_norm", sizes.num_kv_heads * sizes.head_dim
 
 
+_FOUR_NORMS = (
+    "input_layernorm",
+    "post_attention_layernorm",
+    "pre_feedforward_layernorm",
+    "post_feedforward_layernorm",
+)
 _BY_ATTENTION = {"attention_bias": _ATTENTION}
 _BY_BOTH = {**_BY_ATTENTION, "mlp_bias": _FEED_FORWARD}
 
@@ -129,6 +135,37 @@ FAMILIES: Mapping[str, Family] = {
     "llama": Family(biased_where=_BY_BOTH),
     "qwen2": Family(biased=_QKV, biased_where={}),
     "qwen3": Family(biased_where=_BY_ATTENTION, head_norm=HeadNorm.EACH_HEAD, head_dim=128),
+    "mistral": Family(biased_where={}),
+    "phi3": Family(biased_where={}, fuses=True, fuses_attention=True),
+    "gemma2": Family(
+        norms=_FOUR_NORMS, biased_where=_BY_ATTENTION, head_dim=256, ties_embeddings=True
+    ),
+    "gemma3_text": Family(
+        norms=_FOUR_NORMS,
+        biased_where=_BY_ATTENTION,
+        head_norm=HeadNorm.EACH_HEAD,
+        head_dim=256,
+        ties_embeddings=True,
+    ),
+    "olmo2": Family(
+        norms=("post_attention_layernorm", "post_feedforward_layernorm"),
+        biased_where=_BY_ATTENTION,
+        head_norm=HeadNorm.ALL_HEADS,
+    ),
+    "glm4": Family(
+        norms=(
+            "input_layernorm",
+            "post_attention_layernorm",
+            "post_self_attn_layernorm",
+            "post_mlp_layernorm",
+        ),
+        biased_where={"attention_bias": _QKV},
+        attention_bias=True,
+        fuses=True,
+        head_dim=128,
+    ),
+    "granite": Family(biased_where=_BY_BOTH),
+    "smollm3": Family(biased_where=_BY_BOTH, ties_embeddings=True),
 }
 """By ``model_type`` in ``config.json``."""
 

@@ -198,8 +198,14 @@ def test_kernel_accepts_its_arguments() -> None:
     [
         pytest.param({}, "", id="full attention"),
         pytest.param(
-            {"model_type": "gemma3"}, "gemma3 is not among llama, qwen2, qwen3", id="family"
+            {"attn_logit_softcapping": 50.0},
+            "it caps the products of queries and keys",
+            id="caps",
         ),
+        pytest.param(
+            {"layer_types": None, "sliding_window": 8}, "its layers see 8 tokens", id="one window"
+        ),
+        pytest.param({"sliding_window": 8}, "", id="window that no layer has"),
         pytest.param(
             {"layer_types": ["full_attention", "sliding_attention"]},
             "it has layers of sliding_attention",

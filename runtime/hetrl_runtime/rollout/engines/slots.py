@@ -26,6 +26,7 @@ from hetrl_runtime.rollout.engine import (
     Generation,
     GenerationRequest,
 )
+from hetrl_runtime.rollout.engines.visibility import Visibility
 
 PREFILL_TOKENS = 16_384
 """Tokens of one prefill pass: bounds the memory of its activations."""
@@ -159,6 +160,7 @@ class Slots:
         device, num_slots = model.device, settings.concurrency
         num_tokens = settings.max_sequence_tokens
         self._model = model
+        self._visibility = Visibility(model)
         self._buffers = KeyValueBuffers(num_slots)
         self._stop_tokens = torch.tensor(settings.stop_tokens, dtype=torch.long, device=device)
         self._generator = torch.Generator(device).manual_seed(settings.seed)
@@ -248,10 +250,9 @@ class Slots:
     def _decode(self, rows_N: Tensor, positions_N: Tensor) -> Tensor:
         width = int(positions_N.max()) + 1
         self._buffers.reserve(width)
-        mask_NT = self._places[:width] <= positions_N[:, None]
         output = self._model(
             input_ids=self._tokens[rows_N, positions_N][:, None],
-            attention_mask=mask_NT[:, None, None, :],
+            attention_mask=self._visibility.masks(positions_N[:, None], self._places[:width]),
             position_ids=positions_N[:, None],
             past_key_values=DecodeCache(self._buffers, rows_N, positions_N, width),
             use_cache=True,
@@ -268,8 +269,8 @@ class Slots:
             return
         self._buffers.reserve(width)
         rows_at_once = max(1, PREFILL_TOKENS // width)
-        mask_TT = torch.ones(width, width, dtype=torch.bool, device=self._tokens.device)
-        mask_11TT = mask_TT.tril()[None, None]
+        places_T = self._places[:width]
+        masks = self._visibility.masks(places_T[None], places_T)
         for start in range(first, end, rows_at_once):
             prefixes, sources = torch.unique(
                 self._masked_prefixes(start, min(end, start + rows_at_once), width),
@@ -279,8 +280,8 @@ class Slots:
             # The inner model: the vocabulary projection of a prefill is not needed.
             self._model.base_model(
                 input_ids=prefixes,
-                attention_mask=mask_11TT,
-                position_ids=self._places[None, :width],
+                attention_mask=masks,
+                position_ids=places_T[None],
                 past_key_values=PrefillCache(self._buffers, start, sources),
                 use_cache=True,
             )

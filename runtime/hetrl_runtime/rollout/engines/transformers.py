@@ -247,15 +247,8 @@ def _load(settings: EngineSettings) -> Any:
             folder,
             use_safetensors=True,
             dtype=precision.of_served_layers(device, hidden_size, rows=settings.concurrency),
-            attn_implementation="sdpa",
         )
         expect_tied(model, f"model {settings.model}")
     if problem := objection_to_model(settings.model, dict(model.named_parameters())):
         raise ModelError(problem)
-    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-    if kinds != {"full_attention"}:
-        raise ValueError(
-            f"the transformers engine serves models whose layers attend to everything before "
-            f"them; {settings.model} has {', '.join(sorted(kinds))}"
-        )
     return model.to(device).eval()

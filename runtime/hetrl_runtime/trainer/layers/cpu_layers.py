@@ -19,7 +19,10 @@ import torch.nn.functional as F  # noqa: N812  # torch's own custom
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from hetrl_runtime.trainer.layers.packing import FAMILIES, attend
+from hetrl_runtime.trainer.layers.packing import attend
+
+FAMILIES = frozenset({"llama", "qwen2", "qwen3"})
+"""Architectures whose norms and attention are the ones below."""
 
 _FEED_PRODUCTS_ALONE = (
     "input_layernorm",

@@ -26,13 +26,6 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-FAMILIES = frozenset({"llama", "qwen2", "qwen3"})
-"""Architectures that are known from inside, as ``model_type`` in a model's ``config.json``.
-
-They are an embedding, alike layers, a norm and a head; layers attend by way of transformers'
-interface for that, and compute everything else position by position.
-"""
-
 ATTENTION = "hetrl_packed"
 """What models that are packed know this attention by."""
 
@@ -223,10 +216,14 @@ def kernel_of(runs: Sequence[Run], device: torch.device) -> Kernel:
 
 def reason_against(config: Any) -> str:
     """Return why a model's passes must be padded, or nothing where they need not be."""
-    if config.model_type not in FAMILIES:
-        return f"{config.model_type} is not among {', '.join(sorted(FAMILIES))}"
-    kinds = sorted(set(getattr(config, "layer_types", None) or ()) - {"full_attention"})
-    return f"it has layers of {', '.join(kinds)}" if kinds else ""
+    if getattr(config, "attn_logit_softcapping", None):
+        return "it caps the products of queries and keys"
+    if kinds := set(getattr(config, "layer_types", None) or ()):
+        kinds -= {"full_attention"}
+        return f"it has layers of {', '.join(sorted(kinds))}" if kinds else ""
+    # Where layers are alike, none of them is without the window that there is.
+    window = getattr(config, "sliding_window", None)
+    return f"its layers see {window} tokens" if window else ""
 
 
 def attend(

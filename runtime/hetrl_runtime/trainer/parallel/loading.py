@@ -47,6 +47,7 @@ def stage_of(
         ties_ends=config.tie_word_embeddings and kind.SCORES_TOKENS,
         temperature=temperature,
         partial=partial,
+        whole_config=config,
     )
     if place.split.tensor > 1 and cuts_head:
         # As PyTorch divides: all parts but the last ones are of one size.

@@ -17,9 +17,14 @@ from transformers import AutoModelForCausalLM
 
 from hetrl_runtime.compute import precision
 from hetrl_runtime.trainer.layers import packing
+from hetrl_runtime.trainer.layers.head import after_head
 from hetrl_runtime.trainer.layers.packing import Pack
 from hetrl_runtime.trainer.losses.policy_loss import token_entropy
+from hetrl_runtime.trainer.parallel.tensors import local
 from hetrl_runtime.trainer.parallel.vocabulary import VocabularyShard
+
+_BY_LAYER = ("layer_types", "no_rope_layers")
+"""Fields of configurations that have a value for each layer."""
 
 
 class Stage(nn.Module):
@@ -44,6 +49,7 @@ class Stage(nn.Module):
         ties_ends: bool = False,
         temperature: float,
         partial: frozenset[str] = frozenset(),
+        whole_config: Any = None,
     ) -> None:
         super().__init__()
         self.model = model
@@ -56,8 +62,9 @@ class Stage(nn.Module):
         self._is_first = is_first
         self._is_last = is_last
         self._temperature = temperature
-        self.is_packed = not packing.reason_against(model.config)
-        """Whether passes are one sequence without padding."""
+        self._after_head = after_head(model.config) if self.SCORES_TOKENS else None
+        self.is_packed = not packing.reason_against(whole_config or model.config)
+        """Whether passes are one sequence without padding, the same in all stages of a model."""
 
         if self.is_packed:
             model.set_attn_implementation(packing.ATTENTION)
@@ -99,9 +106,9 @@ class Stage(nn.Module):
             hidden = self._hidden(inputs, position_ids=pack.positions_N[None], pack=pack)
             if not self._is_last:
                 return hidden.to(handed_on_as(inputs.device))
-            logits_1SV = self.model.lm_head(hidden.index_select(1, pack.scored_S))
+            products_1SV = self.model.lm_head(hidden.index_select(1, pack.scored_S))
         scores_1S = self._scores(
-            logits_1SV.float() / self._temperature, responses_BR.flatten()[pack.responses_S][None]
+            self._logits(products_1SV), responses_BR.flatten()[pack.responses_S][None]
         )
         blank = torch.zeros(responses_BR.shape, device=inputs.device).flatten()
         return tuple(
@@ -120,8 +127,13 @@ class Stage(nn.Module):
             if not self._is_last:
                 return hidden.to(handed_on_as(inputs.device))
             # A column's logits are of the token after it.
-            logits_BRV = self.model.lm_head(hidden[:, -responses_BR.shape[1] - 1 : -1])
-        return self._scores(logits_BRV.float() / self._temperature, responses_BR)
+            products_BRV = self.model.lm_head(hidden[:, -responses_BR.shape[1] - 1 : -1])
+        return self._scores(self._logits(products_BRV), responses_BR)
+
+    def _logits(self, products: Tensor) -> Tensor:
+        """Return a head's products as what is sampled from, in float32."""
+        found = products.float()
+        return (self._after_head(found) if self._after_head else found) / self._temperature
 
     def _autocast(self, device: torch.device) -> torch.autocast:
         dtype = precision.of_trained_layers(device)
@@ -183,8 +195,12 @@ def empty_model(config: Any, layers: range, *, is_first: bool, is_last: bool) ->
     """Return a causal LM of some layers only, without storage (on the meta device)."""
     config = copy.deepcopy(config)
     config.num_hidden_layers = len(layers)
-    if getattr(config, "layer_types", None):
-        config.layer_types = [config.layer_types[layer] for layer in layers]
+    for name in _BY_LAYER:
+        if found := getattr(config, name, None):
+            setattr(config, name, [found[layer] for layer in layers])
+    if not is_first and hasattr(config, "embedding_multiplier"):
+        # Granite's model multiplies whatever it is given by it, hidden states too.
+        config.embedding_multiplier = 1.0
     # At either end of a longer pipeline the shared matrix is a copy of the other end's.
     config.tie_word_embeddings = config.tie_word_embeddings and is_first and is_last
     with torch.device("meta"):
@@ -202,6 +218,10 @@ def materialise(model: Any, device: torch.device) -> None:
     model.to_empty(device=device)
     rotary = model.model.rotary_emb
     model.model.rotary_emb = type(rotary)(config=model.config).to(device)
+    for module in model.modules():
+        if hasattr(module, "scalar_embed_scale"):
+            # Gemma's embedding.
+            local(module.embed_scale).fill_(module.scalar_embed_scale)
 
 
 def _renumbered(name: str, *, by: int) -> str:

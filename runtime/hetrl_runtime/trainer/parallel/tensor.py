@@ -66,6 +66,11 @@ def _styles(config: Any) -> dict[str, ParallelStyle | None]:
                 found[name] = ColwiseParallel()
             case "rowwise":
                 found[name] = RowwiseParallel()
+            # Norms over all heads, and matrices that are several in one, need them whole.
+            case "colwise_gather_output":
+                found[name] = ColwiseParallel(output_layouts=Replicate())
+            case "rowwise_split_input":
+                found[name] = RowwiseParallel(input_layouts=Replicate())
             case str() if style == _PARTIAL:
                 found[name] = None
             case _:
