@@ -114,7 +114,7 @@ test-oracles: $(READY) $(ORACLES_READY)
 	@.venv-oracles/bin/python -m pytest -q -m oracle tests/oracles
 
 test-engine: $(READY) $(VLLM_READY)
-	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime/rollout
+	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime/rollout tests/runtime/families
 
 test-cluster: $(READY)
 	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=20 --durations-min=10 -m 'cluster and not pods' tests

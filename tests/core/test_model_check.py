@@ -169,8 +169,8 @@ def test_other_families_are_refused_with_those_that_there_are(tmp_path: Path, na
     why = reasons(write_model(tmp_path, TINY_QWEN3 | {"model_type": name}, TENSORS))
 
     assert why == (
-        "model_type must be gemma2, gemma3_text, glm4, granite, llama, mistral, olmo2, phi3, qwen2, "
-        f"qwen3 or smollm3, got {name!r}"
+        "model_type must be gemma2, gemma3_text, glm4, granite, llama, mistral, olmo2, phi3, "
+        f"qwen2, qwen3 or smollm3, got {name!r}"
     )
 
 

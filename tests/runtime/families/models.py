@@ -49,14 +49,15 @@ MODELS: dict[str, dict[str, Any]] = {
 MODELS["gemma3_text"]["layer_types"] = ["sliding_attention", "full_attention", "sliding_attention"]
 
 
-def config_of(name: str) -> Any:
-    return AutoConfig.for_model(name.split(",", maxsplit=1)[0], **{**_SIZES, **MODELS[name]})
+def config_of(name: str, **changes: Any) -> Any:
+    options = {**_SIZES, **MODELS[name], **changes}
+    return AutoConfig.for_model(name.split(",", maxsplit=1)[0], **options)
 
 
-def save_family(name: str, folder: Path) -> Path:
+def save_family(name: str, folder: Path, **changes: Any) -> Path:
     """Write a model whose every weight is drawn at random, its norms and biases too."""
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config_of(name), dtype=torch.float32)
+    model = AutoModelForCausalLM.from_config(config_of(name, **changes), dtype=torch.float32)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
