@@ -165,7 +165,7 @@ def test_model_that_is_not_what_its_config_says_is_refused(
         "t5",
     ],
 )
-def test_other_families_are_refused_with_those_that_there_are(tmp_path: Path, name: str) -> None:
+def test_families_that_are_not_listed_are_refused_by_name(tmp_path: Path, name: str) -> None:
     why = reasons(write_model(tmp_path, TINY_QWEN3 | {"model_type": name}, TENSORS))
 
     assert why == (

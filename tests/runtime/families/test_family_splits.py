@@ -52,7 +52,7 @@ def saved(names: tuple[str, ...], root: Path) -> list[ModelFiles]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [GATHERED, ("gemma2", "gemma3_text", "granite")], ids=str)
-def test_tensor_ranks_of_a_family_have_the_gradients_of_one_process(
+def test_tensor_ranks_have_the_gradients_of_one_process(
     crew: Crew, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     files = saved(names, tmp_path)
