@@ -123,6 +123,8 @@ def _load(settings: EngineSettings) -> Any:
     try:
         arguments = vllm.AsyncEngineArgs(**_arguments(settings))
         return vllm.AsyncLLMEngine.from_engine_args(arguments)
+    except ModelError:
+        raise
     except (ValueError, ImportError) as error:
         raise ModelError(f"model {settings.model} cannot be loaded: {error}") from error
     except RuntimeError as error:
@@ -146,6 +148,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "disable_log_stats": not settings.times_first_token,
     }
     if current_platform.is_cpu():
+        _expect_no_caps(settings)
         # Compiling takes minutes of a CPU and pays off on none that small; and vLLM would
         # take most of the machine's memory unless given a size.
         arguments |= {
@@ -160,6 +163,16 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
             "gpu_memory_utilization": _HARDLY_ANY,
         }
     return arguments
+
+
+def _expect_no_caps(settings: EngineSettings) -> None:
+    """Refuse what vLLM's attention on CPUs computes otherwise than transformers: by a nat."""
+    config = vllm.transformers_utils.config.get_config(settings.model, trust_remote_code=False)
+    if cap := getattr(config, "attn_logit_softcapping", None):
+        raise ModelError(
+            f"model {settings.model} cannot be used: config.json has attn_logit_softcapping {cap}, "
+            "which vLLM computes on GPUs only; choose spec.runtime.engine transformers"
+        )
 
 
 def _key_value_bytes(settings: EngineSettings) -> int:
