@@ -69,7 +69,8 @@ def with_models_checked(job: JobSpec, *, needs_weights: bool) -> JobSpec:
         raise click.ClickException(ModelProblems((str(error),)).of(job.model.source)) from error
     if given := job.model.architecture:
         if odd := contradictions(given, found):
-            raise click.ClickException("; ".join(odd))
+            what = f"model {job.model.source} ({facts.config.get('model_type')})"
+            raise click.ClickException(f"{what} is not what the job says: {'; '.join(odd)}")
         return job
     return replace(job, model=replace(job.model, architecture=found))
 

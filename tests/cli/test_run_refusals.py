@@ -145,11 +145,14 @@ def test_model_of_another_family_is_refused_by_its_path(folder: Path, has_dimens
 
 
 def test_dimensions_that_contradict_the_models_config_are_refused(folder: Path) -> None:
-    given = {"architecture": ARCHITECTURE | {"layers": 3}}
+    given = {"architecture": ARCHITECTURE | {"layers": 3, "tiedEmbeddings": True}}
 
     line = refused(folder, yaml.safe_dump(a_job(model={"source": {"path": "model"}, **given})))
 
-    assert line == "Error: spec.model.architecture.layers is 3, and 2 by config.json"
+    assert line.endswith(
+        "/model (qwen3) is not what the job says: spec.model.architecture.layers is 3, and 2 by "
+        "config.json; spec.model.architecture.tiedEmbeddings is true, and false by config.json"
+    )
 
 
 def test_model_without_weights_is_refused(folder: Path) -> None:

@@ -129,8 +129,13 @@ _GIVEN = {
 def contradictions(given: ModelArchitecture, found: ModelArchitecture) -> tuple[str, ...]:
     """Return where the dimensions that a job gives are not those of its ``config.json``."""
     return tuple(
-        f"spec.model.architecture.{field} is {getattr(given, name)}, and {getattr(found, name)} "
-        "by config.json"
+        f"spec.model.architecture.{field} is {_written(given, name)}, and "
+        f"{_written(found, name)} by config.json"
         for field, name in _GIVEN.items()
         if getattr(given, name) != getattr(found, name)
     )
+
+
+def _written(architecture: ModelArchitecture, name: str) -> str:
+    # As YAML has truths.
+    return str(getattr(architecture, name)).lower()
