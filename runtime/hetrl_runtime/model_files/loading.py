@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-
 from hetrl_runtime.model_files.errors import ModelError
 
 _LASTING = {
@@ -59,7 +57,10 @@ def untied(what: str) -> str:
 
 def _may_pass(error: Exception) -> bool:
     """Tell whether memory, a network or a disk may be better after a restart."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError | ConnectionError | TimeoutError):
+    # torch's error by its name: a check of rows runs where torch is not imported.
+    if type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, MemoryError | ConnectionError | TimeoutError):
         return True
     # Libraries raise one without a number for anything that they do not find.
     return isinstance(error, OSError) and error.errno not in {None, *_LASTING}

@@ -32,7 +32,8 @@ from hetrl_runtime.trainer.processes.peers import Order, Peers
 from hetrl_runtime.wire.values import ResumePoint
 from tests.runtime.launches import free_port
 from tests.runtime.trainer.parallel.crew import CPU, Crew
-from tests.runtime.trainer.parallel.test_split_model import FULL, MAX_TOKENS, SPLITS, a_batch
+from tests.runtime.trainer.parallel.gradients import MAX_TOKENS
+from tests.runtime.trainer.parallel.test_split_model import FULL, SPLITS, a_batch
 from tests.runtime.trainer.test_critic import a_launch, critic_of, critic_weights
 from tests.runtime.trainer.test_learner import a_batch as a_scored_batch
 from tests.runtime.trainer.test_learner import a_learner, assert_same_step, policy_of, weights
