@@ -24,6 +24,31 @@ job_file_option = click.option(
 )
 
 
+class _Claim(click.ParamType[tuple[str, Path]]):
+    """``NAME=FOLDER``."""
+
+    name = "NAME=FOLDER"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Path]:
+        name, separator, folder = value.partition("=")
+        if not separator or not name:
+            self.fail(f"{value!r} is not NAME=FOLDER", param, ctx)
+        if not Path(folder).is_dir():
+            self.fail(f"no folder {folder}, to stand for claim {name}", param, ctx)
+        return name, Path(folder).resolve()
+
+
+claims_option = click.option(
+    "--claim",
+    "claims",
+    type=_Claim(),
+    multiple=True,
+    help="Folder that stands for a PersistentVolumeClaim; may be repeated.",
+)
+
+
 def read_text(path: Path) -> str:
     """Return a file's text, or standard input for ``-``.
 

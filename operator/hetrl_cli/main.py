@@ -17,6 +17,7 @@ ENTRY_POINTS = "hetrl.commands"
 OWN_COMMANDS = {
     name: EntryPoint(name=name, value=f"hetrl_cli.{value}", group=ENTRY_POINTS)
     for name, value in {
+        "check": "check:command",
         "dashboard": "dashboard.command:command",
         "delete": "jobs.changes:delete",
         "demo": "demo:command",

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_cli.files import claims_option
 from hetrl_cli.picture.option import write_picture
 from hetrl_cli.run.display.panel import Moment, clock
 from hetrl_cli.run.display.progress import Progresses
@@ -33,22 +34,6 @@ _SIGNAL_EXIT_CODE = 128
 """What shells add to the number of the signal that ended a program."""
 
 _REPORT_SECONDS = 120.0
-
-
-class _Claim(click.ParamType[tuple[str, Path]]):
-    """``NAME=FOLDER``."""
-
-    name = "NAME=FOLDER"
-
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Path]:
-        name, separator, folder = value.partition("=")
-        if not separator or not name:
-            self.fail(f"{value!r} is not NAME=FOLDER", param, ctx)
-        if not Path(folder).is_dir():
-            self.fail(f"no folder {folder}, to stand for claim {name}", param, ctx)
-        return name, Path(folder).resolve()
 
 
 @click.command("run")
@@ -78,13 +63,7 @@ class _Claim(click.ParamType[tuple[str, Path]]):
     help="Continue although this differs from what checkpoints are of; may be repeated.",
 )
 @click.option("--display/--no-display", default=None, help="Live display; unset: on a terminal.")
-@click.option(
-    "--claim",
-    "claims",
-    type=_Claim(),
-    multiple=True,
-    help="Folder that stands for a PersistentVolumeClaim; may be repeated.",
-)
+@claims_option
 @click.option(
     "--engine",
     type=click.Choice(Engine, case_sensitive=False),

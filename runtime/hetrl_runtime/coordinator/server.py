@@ -13,14 +13,12 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
 from hetrl_core.job.identity import Aspect, Value
-from hetrl_core.job.spec import HubDataset, ObjectStore
 from hetrl_core.launch import Address, Launch
 from hetrl_ownership.owned_folder import OwnedFolder
 from hetrl_runtime.coordinator.reporting.progress_post import ProgressPost
@@ -30,6 +28,7 @@ from hetrl_runtime.coordinator.rules.deadlines import DATA_CHANGED, DATA_INVALID
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import GONE_SECONDS, LEASE_SECONDS, Run
 from hetrl_runtime.coordinator.service import CoordinatorService
+from hetrl_runtime.data.fetch import fetched
 from hetrl_runtime.data.identity import data_identity
 from hetrl_runtime.data.left_out import LeftOutPrompt
 from hetrl_runtime.data.open_prompts import open_prompts
@@ -145,7 +144,14 @@ async def _open(launch: Launch, stop: asyncio.Event) -> _Opened | Unusable:
 
 def _opened(launch: Launch, stop: threading.Event) -> _Opened | Unusable:
     """Return the prompts, checked, and where they are on this machine."""
-    data, where = launch.data, _fetched(launch, stop)
+    data = launch.data
+    where = fetched(
+        data,
+        state_path=Path(launch.state_path),
+        timeout_seconds=launch.startup_deadline_seconds,
+        stop=stop,
+        accepts_changes=Aspect.DATA in launch.training.allowed_changes,
+    )
     if isinstance(where, Unusable):
         return where
     fields = Fields(
@@ -158,30 +164,6 @@ def _opened(launch: Launch, stop: threading.Event) -> _Opened | Unusable:
         return prompts
     local = replace(launch, data=replace(data, prompts=str(where), dataset=None))
     return _Opened(prompts, data_identity(data, where), local)
-
-
-def _fetched(launch: Launch, stop: threading.Event) -> Path | Unusable:
-    """Return where the data are on this machine, where need be once they have come."""
-    data = launch.data
-    # Imported where they are needed: they would be half of a coordinator's start.
-    match data.dataset:
-        case None:
-            return Path(data.prompts)
-        case HubDataset() as dataset:
-            from hetrl_runtime.data import hub  # noqa: PLC0415
-
-            fetched = partial(hub.fetched, dataset)
-        case ObjectStore() as source:
-            from hetrl_runtime.data import store  # noqa: PLC0415
-
-            accepts = Aspect.DATA in launch.training.allowed_changes
-            fetched = partial(store.fetched, source, accepts_changes=accepts)
-    return fetched(
-        data.prompts,
-        state_path=Path(launch.state_path),
-        timeout_seconds=launch.startup_deadline_seconds,
-        stop=stop,
-    )
 
 
 async def _refuse(launch: Launch, reason: str, message: str, post: ProgressPost | None) -> Ending:

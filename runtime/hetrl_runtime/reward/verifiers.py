@@ -6,6 +6,7 @@ where a verifier runs, and for how long it may.
 """
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 
@@ -73,7 +74,9 @@ def verifier(name: str) -> Verifier:
     found = entry_points(group=GROUP)
     if name not in found.names:
         # Those with options of their own are made of these, here and by ``confinement``.
-        known = ", ".join(sorted({*found.names, *Reward}))
-        raise ValueError(f"data.reward must be one of {known}, got {name!r}")
+        known = sorted({*found.names, *Reward})
+        near = get_close_matches(name, known, n=1)
+        hint = f": did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"data.reward must be one of {', '.join(known)}, got {name!r}{hint}")
     chosen: Verifier = found[name].load()
     return chosen

@@ -43,13 +43,30 @@ def left_out_of(launch: Launch) -> Iterator[LeftOutPrompt]:
     form = _format_of(launch)
     with closing(prompts):
         for index in range(len(prompts)):
-            prompt = prompts[index]
-            fault = _reference_fault(prompt, data)
-            if fault is None and form is not None:
-                fault = _token_fault(prompt, form, data, vocab_size=launch.vocab_size)
-            if fault:
-                reason, detail = fault
-                yield LeftOutPrompt(index=index, line=prompt.line, reason=reason, detail=detail)
+            found = fault_of(prompts[index], index, form, data, vocab_size=launch.vocab_size)
+            if found:
+                yield found
+
+
+def fault_of(
+    prompt: Prompt, index: int, form: PromptFormat | None, data: DataSpec, *, vocab_size: int
+) -> LeftOutPrompt | None:
+    """Return why a prompt of a job's data cannot be used; None if it can.
+
+    Args:
+        prompt: the prompt.
+        index: its index in the data.
+        form: the policy's tokenizer; None: its tokens are not checked.
+        data: the job's data.
+        vocab_size: rows of the policy's embedding; 0: not known.
+    """
+    fault = _reference_fault(prompt, data)
+    if fault is None and form is not None:
+        fault = _token_fault(prompt, form, data, vocab_size=vocab_size)
+    if fault is None:
+        return None
+    reason, detail = fault
+    return LeftOutPrompt(index=index, line=prompt.line, reason=reason, detail=detail)
 
 
 def _format_of(launch: Launch) -> PromptFormat | None:

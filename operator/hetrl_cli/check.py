@@ -1,0 +1,65 @@
+"""The command ``hetrl check``: the preflight of a job, on this machine."""
+
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from hetrl_api.job.to_core import to_spec
+from hetrl_api.load import read_job
+from hetrl_cli.files import STANDARD_INPUT, claims_option, job_file_option, read_text
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.preflight import PreflightReport, report_from_json, request_of, request_to_json
+
+CHECK_SECONDS = 1800.0
+
+
+@click.command("check")
+@job_file_option
+@claims_option
+def command(job_file: Path, claims: tuple[tuple[str, Path], ...]) -> None:
+    """Check the models, the data and the reward of a job, as a cluster does before any GPU is used.
+
+    Ends with 0 when the job can run, and with 1 when it cannot; the message says why.
+    """
+    base_path = Path.cwd() if job_file == STANDARD_INPUT else job_file.resolve().parent
+    spec = to_spec(
+        read_job(read_text(job_file)),
+        base_path=base_path,
+        claims=dict(claims),
+        now=datetime.now(UTC),
+    )
+    report = _checked(spec)
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    if not report.passed:
+        raise click.ClickException(f"{report.reason}: {report.message}")
+    click.echo(f"{spec.name}: models, data and reward are as they must be")
+
+
+def _checked(spec: JobSpec) -> PreflightReport:
+    """Run the preflight as a pod does.
+
+    Raises:
+        ClickException: it ends without a report.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        request, report = Path(folder) / "request.json", Path(folder) / "report.json"
+        request.write_text(request_to_json(request_of(spec)))
+        done = subprocess.run(  # noqa: S603  # our own command
+            [
+                str(Path(sys.executable).with_name("hetrl")),
+                *("preflight", "--request", str(request), "--report", str(report)),
+            ],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=CHECK_SECONDS,
+        )
+        if report.exists():
+            return report_from_json(report.read_text())
+    lines = done.stderr.strip().splitlines()
+    raise click.ClickException(lines[-1] if lines else f"the check ended with {done.returncode}")

@@ -1,0 +1,68 @@
+"""The preflight itself: models, then rows, then the reward; the first fault ends it."""
+
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from hetrl_core.job.architecture import from_hugging_face
+from hetrl_core.model.check import Use
+from hetrl_core.preflight import PreflightReport, PreflightRequest
+from hetrl_runtime.data.fetch import fetched
+from hetrl_runtime.data.prompt import Unusable
+from hetrl_runtime.preflight.fault import DATA_INVALID, Fault
+from hetrl_runtime.preflight.models import CheckedModel, checked_model
+from hetrl_runtime.preflight.rewards import checked_reward
+from hetrl_runtime.preflight.rows import CheckedRows, checked_rows
+
+FETCH_SECONDS = 300.0
+
+
+def preflight(request: PreflightRequest) -> PreflightReport:
+    """Check a job.
+
+    Raises:
+        ConnectionError: a hub does not answer, so that nothing is known.
+        OSError: a process that scores does not start.
+    """
+    policy = _checked_models(request)
+    if isinstance(policy, Fault):
+        return _failed(policy)
+    architecture = from_hugging_face(policy.facts.config)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = _checked_data(request, policy, architecture.vocab_size, Path(folder))
+        if isinstance(rows, Fault):
+            return _failed(rows)
+        notes = checked_reward(request.data, rows.samples)
+        if isinstance(notes, Fault):
+            return _failed(notes)
+    return PreflightReport(
+        passed=True,
+        notes=(*policy.facts.warnings, *rows.notes, *notes),
+        architecture=architecture,
+    )
+
+
+def _checked_models(request: PreflightRequest) -> CheckedModel | Fault:
+    data = request.data
+    policy = checked_model(request.model, Use.CAUSAL, data.lengths)
+    if isinstance(policy, CheckedModel) and data.model:
+        judge = checked_model(data.model, Use.REWARD)
+        return judge if isinstance(judge, Fault) else policy
+    return policy
+
+
+def _checked_data(
+    request: PreflightRequest, policy: CheckedModel, vocab_size: int, folder: Path
+) -> CheckedRows | Fault:
+    where = fetched(
+        request.data, state_path=folder, timeout_seconds=FETCH_SECONDS, stop=threading.Event()
+    )
+    if isinstance(where, Unusable):
+        return Fault(reason=DATA_INVALID, message=where.message)
+    data = replace(request.data, prompts=str(where), dataset=None)
+    return checked_rows(data, policy.folder, vocab_size=vocab_size)
+
+
+def _failed(fault: Fault) -> PreflightReport:
+    return PreflightReport(passed=False, reason=fault.reason, message=fault.message)
