@@ -27,6 +27,9 @@ class PodSettings:
     progress_authority: str = ""
     """PEM of the authority of the endpoint's certificate."""
 
+    preflight: bool = False
+    """Whether a pod checks models, data and reward of a job before it gets GPUs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerSettings:
@@ -151,6 +154,7 @@ def _pods(environment: Mapping[str, str], tls: Path | None) -> PodSettings:
         pull_policy=environment.get("HETRL_IMAGE_PULL_POLICY", "IfNotPresent"),
         progress_url=url.rstrip("/") if tls else "",
         progress_authority=(tls / "ca.crt").read_text() if tls else "",
+        preflight=_switch(environment, "HETRL_PREFLIGHT"),
     )
 
 

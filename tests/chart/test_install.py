@@ -115,7 +115,7 @@ def test_operators_pod_is_admitted_where_the_restricted_standard_is_enforced(
         ("list", "secrets", False),
         ("patch", "hetrljobs.hetrl.dev", True),
         ("create", "hetrljobs.hetrl.dev", False),
-        ("create", "pods", False),
+        ("create", "pods", True),
         ("create", "pods/exec", False),
         ("patch", "nodes", False),
         ("create", "clusterrolebindings.rbac.authorization.k8s.io", False),

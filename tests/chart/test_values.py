@@ -56,6 +56,7 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "client.requestsAtOnce": ("3", ()),
     "planner.workers": ("3", ()),
     "planner.memoryMiB": ("1024", ()),
+    "preflight.enabled": ("false", ()),
     "kueue.enabled": ("true", ()),
     "progress.existingSecret": ('"mine"', ()),
     "rbac.create": ("false", ()),

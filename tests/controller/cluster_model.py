@@ -60,6 +60,7 @@ from hetrl_operator.model.planning import (
 from hetrl_operator.planning.full_machines import FullMachines
 from hetrl_operator.planning.inputs import planning_key
 from hetrl_operator.reconcile.snapshot import is_placed
+from hetrl_operator.settings import PodSettings
 from tests.builders import a_kind
 from tests.controller.queueing import Queue
 from tests.controller.stateful_sets import StatefulSetController
@@ -103,6 +104,7 @@ class ClusterModel:
     """The nodes that it will not have counted with."""
 
     now: datetime = NOW
+    settings: PodSettings = SETTINGS
     planning: PlanningSeen | None = None
     plans: dict[str, PlanSeen] = field(default_factory=dict)
     plan_bodies: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -209,7 +211,7 @@ class ClusterModel:
     def round(self, *, after_seconds: float = 1.0) -> tuple[Action | WriteStatus, ...]:
         """Let the operator look and act once; return what it did."""
         self.now += timedelta(seconds=after_seconds)
-        decision = decide(self.observe(), self.now, SETTINGS)
+        decision = decide(self.observe(), self.now, self.settings)
         actions = (*((decision.status,) if decision.status else ()), *decision.actions)
         self.events += decision.events
         self.wake_after_seconds = decision.wake_after_seconds
@@ -221,7 +223,7 @@ class ClusterModel:
     def round_without_actions(self) -> bool:
         """Let the operator write its status and die; tell whether it had something to write."""
         self.now += timedelta(seconds=1)
-        status = decide(self.observe(), self.now, SETTINGS).status
+        status = decide(self.observe(), self.now, self.settings).status
         if status:
             self.apply(status)
         return status is not None

@@ -24,6 +24,7 @@ CONDITIONS = {
 REASONS = {
     Reason.VALID: "test_job_says_what_holds_from_its_plan_to_its_end",
     Reason.INVALID_SPEC: "test_job_without_dimensions_is_not_accepted",
+    Reason.CHECKING: "test_preflight_that_never_reports_fails_after_its_last_attempt",
     Reason.PLAN_READY: "test_job_says_what_holds_from_its_plan_to_its_end",
     Reason.PLANNING: "test_short_lived_states_are_written_too",
     Reason.INFEASIBLE: "test_job_that_fits_nowhere_says_why_and_makes_no_pods",
@@ -75,6 +76,7 @@ REASONS = {
     Reason.NOT_FINITE: "test_coordinator_says_why_a_run_ended",
     Reason.ENGINE_MISMATCH: "test_coordinator_says_why_a_run_ended",
     Reason.TRAINER_FAILED: "test_process_that_gives_up_fails_the_job_with_reason",
+    Reason.PREFLIGHT_FAILED: "test_preflight_that_never_reports_fails_after_its_last_attempt",
     Reason.ROLLOUT_FAILED: "test_process_that_gives_up_names_its_role",
     Reason.INFERENCE_FAILED: "test_inference_worker_that_gives_up_fails_the_job_with_reason",
     Reason.COORDINATOR_FAILED: "test_process_that_gives_up_names_its_role",

@@ -123,11 +123,6 @@ def test_waiting_reason_of_a_pod_is_in_kubernetes_words(status: dict[str, Any], 
     [
         pytest.param({"training": {"steps": 0}}, "spec.training.steps", id="limit"),
         pytest.param({"nonsense": 1}, "spec.nonsense", id="unknown-field"),
-        pytest.param(
-            {"model": {"source": {"hub": "a/b"}}},
-            "spec.model.architecture is required",
-            id="no-dimensions",
-        ),
     ],
 )
 def test_unsupported_spec_gives_a_problem(spec: dict[str, Any], said: str) -> None:

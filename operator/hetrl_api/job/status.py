@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field, StringConstraints
 
 from hetrl_api.job.conditions import Conditions
+from hetrl_api.job.model import Architecture
 from hetrl_api.validation.lists import Keyed
 from hetrl_api.validation.rules import ApiModel
 
@@ -184,6 +185,25 @@ class PodSetStatus(ApiModel):
     """Pods that are ready."""
 
 
+class PreflightStatus(ApiModel):
+    """The check of models, data and reward before the job gets GPUs."""
+
+    digest: Text
+    """Of the fields that it checks; while they stay the same it is not repeated."""
+
+    attempts: Count = 0
+    """Pods that ended without a report, as after an eviction."""
+
+    passed_at: AwareDatetime | None = None
+    """When it passed; unset: not yet."""
+
+    notes: Annotated[tuple[Text, ...], Field(max_length=10)] = ()
+    """What it found that does not stop the job, with figures."""
+
+    architecture: Architecture | None = None
+    """Dimensions that it read from the model's config.json."""
+
+
 class JobStatus(ApiModel):
     """What the operator saw last."""
 
@@ -207,6 +227,9 @@ class JobStatus(ApiModel):
 
     conditions: Conditions = ()
     """What holds."""
+
+    preflight: PreflightStatus | None = None
+    """The check before the job gets GPUs."""
 
     plan: PlanStatus | None = None
     """The active plan."""

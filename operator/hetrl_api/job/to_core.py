@@ -105,11 +105,12 @@ def _model(model: Model, places: _Places) -> core.ModelSpec:
         model,
         source=places.hub_or_path(model.source, field="spec.model.source"),
         is_path=model.source.hub is None,
-        architecture=_architecture(model.architecture) if model.architecture else None,
+        architecture=architecture_of(model.architecture) if model.architecture else None,
     )
 
 
-def _architecture(given: Architecture) -> ModelArchitecture:
+def architecture_of(given: Architecture) -> ModelArchitecture:
+    """Return a model's dimensions as the core's type."""
     return to_core(
         ModelArchitecture,
         given,

@@ -13,7 +13,7 @@ from hetrl_operator.cache.pending_writes import PendingWrites, Place
 from hetrl_operator.model.containers import Body
 from hetrl_operator.model.kueue.admission import WorkloadSeen
 from hetrl_operator.model.nodes import Tolerations, must_leave, waits_for
-from hetrl_operator.model.observed import ChildSeen, JobSeen, NodesSeen, PodSeen
+from hetrl_operator.model.observed import ChildSeen, JobSeen, NodesSeen, PodSeen, PreflightPodSeen
 from hetrl_operator.model.parse import JobKey, lost_since
 from hetrl_operator.model.planning import PlanSeen, UnreadablePlan
 from hetrl_operator.planning.scheduler_messages import is_about_machine
@@ -85,8 +85,14 @@ class InformerCache:
 
     def pods_of(self, job: JobSeen) -> tuple[PodSeen, ...]:
         """Return the pods of a job, sorted by name."""
-        pods: list[PodSeen] = list(self._merged("Pod", self.pods, job))
+        found = self._merged("Pod", self.pods, job)
+        pods: list[PodSeen] = [each for each in found if isinstance(each, PodSeen)]
         return tuple(sorted(pods, key=lambda each: each.name))
+
+    def preflight_pod_of(self, job: JobSeen) -> PreflightPodSeen | None:
+        """Return the pod that checks a job before it gets GPUs."""
+        found = self._merged("Pod", self.pods, job)
+        return next((each for each in found if isinstance(each, PreflightPodSeen)), None)
 
     def has_pods(self, key: JobKey) -> bool:
         """Tell whether pods of a job of this name exist, even if the job is gone."""

@@ -10,7 +10,8 @@ from hetrl_operator.decide.plan import auto
 from hetrl_operator.decide.pods import running_roles
 from hetrl_operator.decide.pods.finalizer import remove_finalizer
 from hetrl_operator.decide.pods.restarts import unchanged
-from hetrl_operator.decide.running import active
+from hetrl_operator.decide.preflight import needs_preflight
+from hetrl_operator.decide.running import active, checked
 from hetrl_operator.decide.status.phase import phase
 from hetrl_operator.decide.status.progress import progress
 from hetrl_operator.decide.status.readiness import (
@@ -29,6 +30,12 @@ from hetrl_operator.settings import PodSettings
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+_NO_DIMENSIONS = (
+    "spec.model.architecture is required where the chart's value preflight.enabled is false: "
+    "plans are made of it"
+)
 
 
 def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
@@ -61,6 +68,10 @@ def _job_decision(seen: Observed, now: "datetime", settings: PodSettings) -> Job
     accepted = acceptance(Reason.VALID, "")
     if parsed.written.suspend:
         return suspended(seen, parsed, accepted, now, settings)
+    if needs_preflight(seen, parsed, settings):
+        return checked(seen, parsed, accepted, now, settings)
+    if parsed.spec.model.architecture is None:
+        return JobDecision(findings=(acceptance(Reason.INVALID_SPEC, _NO_DIMENSIONS),))
     if waits(seen.job, seen.queueing):
         return queued(seen, parsed, accepted, now, settings)
     return active(seen, parsed, accepted, now, settings)
@@ -85,6 +96,7 @@ def _status(seen: Observed, result: JobDecision, now: "datetime") -> JobStatus:
         restarts=restarted.count,
         recent_restarts=restarted.records,
         conditions=conditions,
+        preflight=result.preflight or before.preflight,
         plan=auto.plan_status(result.plan) if result.plan else None,
         last_replan=result.replan or before.last_replan,
         progress=progress(seen, now),

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from hetrl_api.job.status import LastReplan
+from hetrl_api.job.status import LastReplan, PreflightStatus
 from hetrl_core.plan.pod_sets import PodSet, pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.decide.pods.restarts import Restarts
@@ -31,6 +31,9 @@ class JobDecision:
 
     restarts: Restarts | None = None
     """The job's restarts; None if failures are not checked, and the status keeps its records."""
+
+    preflight: PreflightStatus | None = None
+    """The preflight, if it has changed."""
 
     wake_after: tuple[float | None, ...] = ()
 

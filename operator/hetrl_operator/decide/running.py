@@ -3,10 +3,12 @@
 ``stopping`` decides about jobs that are queued, suspended, deleted or ended.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hetrl_api.job.planning import PlanningMode
 from hetrl_core.plan.pod_sets import PodSet
+from hetrl_operator.decide import preflight
 from hetrl_operator.decide.deadlines import next_deadline_seconds
 from hetrl_operator.decide.job_decision import JobDecision, sets_of
 from hetrl_operator.decide.kueue import queueing
@@ -41,11 +43,25 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+def checked(
+    seen: Observed, parsed: ParsedSpec, accepted: Finding, now: "datetime", settings: PodSettings
+) -> JobDecision:
+    """Check the job's models, data and reward, before it is planned or waits in a queue."""
+    check = preflight.checking(seen, parsed, now, settings)
+    return JobDecision(
+        findings=(accepted, check.finding, *running_roles.resumed_finding(seen), *refused(seen)),
+        actions=check.actions,
+        preflight=check.status,
+        wake_after=(check.wake_after_seconds,),
+    )
+
+
 def active(
     seen: Observed, parsed: ParsedSpec, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> JobDecision:
     """Plan the job, and deploy it as soon as it has a plan."""
     planned = auto.planned(seen, parsed, now)
+    planned = replace(planned, actions=(*preflight.clean_up(seen), *planned.actions))
     plan = planned.plan.plan if planned.plan else None
     quota = queueing.finding(seen, parsed, plan)
     findings = (accepted, planned.finding, *quota, *running_roles.resumed_finding(seen))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hetrl_core.task import Role
-from hetrl_operator.decide import terminal
+from hetrl_operator.decide import preflight, terminal
 from hetrl_operator.decide.deadlines import ttl_left_seconds
 from hetrl_operator.decide.job_decision import JobDecision, as_before, sets_of
 from hetrl_operator.decide.kueue import queueing
@@ -221,6 +221,7 @@ def _stopped(
     holds_gpus = any(pod.role is not Role.COORDINATOR for pod in seen.pods)
     if seen.planning.is_reserved and not holds_gpus:
         last = (ReleaseGpus(), *last)
+    last = (*preflight.clean_up(seen), *last)
     dead = on_lost_nodes(seen, now)
     plan = seen.active_plan
     wakes = (next_loss_seconds(seen, now),) if seen.pods else ()

@@ -12,6 +12,7 @@ from hetrl_api.job.conditions import ConditionStatus
 from hetrl_api.job.lifecycle import FailureAction
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
+from hetrl_operator.decide import preflight
 from hetrl_operator.decide.deadlines import overrun
 from hetrl_operator.decide.pods.failures import Failure, Response
 from hetrl_operator.decide.pods.restarts import excess, responses, restarts
@@ -49,10 +50,13 @@ def verdict(seen: Observed, now: "datetime") -> Verdict | None:
         return written
     if seen.progress and seen.progress.finished:
         return _of_progress(seen.progress)
-    if seen.job.parsed.written.suspend or waits(seen.job, seen.queueing):
+    if seen.job.parsed.written.suspend:
         return None
+    if waits(seen.job, seen.queueing):
+        return _of_preflight(seen, now)
     return (
-        _of_coordinator(seen)
+        _of_preflight(seen, now)
+        or _of_coordinator(seen)
         or _of_rules(responses(seen, seen.pod_sets))
         or _of_limits(seen, seen.pod_sets, now)
         or _of_deadlines(seen, now)
@@ -77,6 +81,11 @@ def _of_progress(progress: ProgressSeen) -> Verdict:
         reason=progress.reason or default,
         message=progress.message or steps,
     )
+
+
+def _of_preflight(seen: Observed, now: "datetime") -> Verdict | None:
+    found = preflight.failure(seen, now)
+    return Verdict(succeeded=False, reason=found.reason, message=found.message) if found else None
 
 
 def _of_coordinator(seen: Observed) -> Verdict | None:

@@ -21,7 +21,7 @@ from hetrl_operator.model import parse as observe
 from hetrl_operator.model.kueue import api as kueue_api
 from hetrl_operator.model.kueue.admission import NOT_STARTED, WorkloadSeen, workload_seen
 from hetrl_operator.model.labels import FIELD_MANAGER, GROUP, MANAGED_BY
-from hetrl_operator.model.observed import ChildSeen, JobSeen, PodSeen
+from hetrl_operator.model.observed import ChildSeen, JobSeen, PodSeen, PreflightPodSeen
 from hetrl_operator.model.parse import Body, JobKey
 from hetrl_operator.model.plain import plain
 from hetrl_operator.model.planning import PlanSeen, UnreadablePlan
@@ -254,8 +254,9 @@ async def _follower_index(body: Body, **_: Any) -> dict[tuple[str, str], JobKey]
     return {(namespace, plan): (namespace, name)} if plan else None
 
 
-async def _pod_index(body: Body, **_: Any) -> dict[JobKey, PodSeen] | None:
-    key, seen = observe.key_of_owner(body), observe.pod_seen(body)
+async def _pod_index(body: Body, **_: Any) -> dict[JobKey, PodSeen | PreflightPodSeen] | None:
+    key = observe.key_of_owner(body)
+    seen = observe.pod_seen(body) or observe.preflight_pod_seen(body)
     return {key: seen} if key and seen else None
 
 

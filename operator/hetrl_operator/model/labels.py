@@ -95,6 +95,12 @@ REPLACED_AT: Final = "hetrl.dev/replaced-at"
 REPLACED_BECAUSE: Final = "hetrl.dev/replaced-because"
 """On an archived plan: what replaced it, and why; in words, for people."""
 
+PREFLIGHT: Final = "preflight"
+"""Component of the pod that checks a job before it gets GPUs, and of its ConfigMap."""
+
+PREFLIGHT_HASH: Final = "hetrl.dev/preflight-hash"
+"""On that pod: digest of the fields that it checks."""
+
 RESTART_HASH: Final = "hetrl.dev/restart-hash"
 """On the pod template: digest of the fields whose change replaces a pod. Pods of a release that did
 not write it are kept."""

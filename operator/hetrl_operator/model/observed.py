@@ -165,6 +165,34 @@ class PodSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightPodSeen:
+    """The pod that checks a job, reduced to what decisions need."""
+
+    name: str
+    uid: str
+    owner_uid: str
+    """UID of its controller; empty: none."""
+
+    digest: str
+    """Digest of the request that it checks."""
+
+    created_at: datetime
+    node: str = ""
+    deletion_due_at: datetime | None = None
+    has_ended: bool = False
+    message: str = ""
+    """Its termination message; a report, if it ended as it should."""
+
+    waiting: str = ""
+    """Why it does not run yet, in Kubernetes' words."""
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether it is being deleted."""
+        return self.deletion_due_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodesSeen:
     """Problems of the machines of a plan."""
 
@@ -293,6 +321,13 @@ class Observed:
 
     full_machines: FullMachinesSeen = field(default_factory=FullMachinesSeen)
     fleet: FleetSeen = field(default_factory=FleetSeen)
+    machines: tuple[str, ...] = ()
+    """Machines that the job may get GPUs of, held or free, at most as many as a preflight names;
+    empty while it has pods."""
+
+    preflight_pod: PreflightPodSeen | None = None
+    """The pod that checks the job before it gets GPUs."""
+
     progress: ProgressSeen | None = None
     refused_write: RefusedWrite | None = None
     queueing: QueueingSeen = field(default_factory=QueueingSeen)

@@ -25,6 +25,7 @@ from hetrl_operator.model.kueue.api import PRIORITY_LABEL, QUEUE_LABEL
 from hetrl_operator.model.labels import (
     ACTIVE_FOR,
     ANSWERED,
+    COMPONENT,
     FIELDS_HASH,
     FLEET_HASH,
     GANG_GATE,
@@ -35,6 +36,8 @@ from hetrl_operator.model.labels import (
     PLAN_KEY,
     PLANNED_FOR,
     POD_SET,
+    PREFLIGHT,
+    PREFLIGHT_HASH,
     REPLACED_AT,
     REPLACES,
     REPLACES_BECAUSE,
@@ -43,7 +46,14 @@ from hetrl_operator.model.labels import (
     SPEC_HASH,
     is_plan_name,
 )
-from hetrl_operator.model.observed import ChildSeen, JobSeen, PodSeen, ProgressSeen, Termination
+from hetrl_operator.model.observed import (
+    ChildSeen,
+    JobSeen,
+    PodSeen,
+    PreflightPodSeen,
+    ProgressSeen,
+    Termination,
+)
 from hetrl_operator.model.parse_spec import parse_spec
 from hetrl_operator.model.plain import plain
 from hetrl_operator.model.planning import PlanSeen, UnreadablePlan
@@ -217,6 +227,43 @@ def pod_seen(body: Body) -> PodSeen | None:
         affinity_nodes=_affinity_nodes(spec),
         selected_hostname=_selected_hostname(spec),
     )
+
+
+def preflight_pod_seen(body: Body) -> PreflightPodSeen | None:
+    """Read the pod of a preflight; None for another pod."""
+    metadata, status = body["metadata"], body.get("status") or {}
+    if (metadata.get("labels") or {}).get(COMPONENT) != PREFLIGHT:
+        return None
+    controller = _controller(metadata)
+    has_ended = status.get("phase") in {"Succeeded", "Failed"}
+    return PreflightPodSeen(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        owner_uid=controller["uid"] if controller else "",
+        digest=(metadata.get("annotations") or {}).get(PREFLIGHT_HASH, ""),
+        created_at=_time(metadata["creationTimestamp"]),
+        node=(body.get("spec") or {}).get("nodeName") or "",
+        deletion_due_at=_optional_time(metadata.get("deletionTimestamp")),
+        has_ended=has_ended,
+        message=_last_words(status) if has_ended else "",
+        waiting="" if has_ended else _waits(status),
+    )
+
+
+def _last_words(status: Body) -> str:
+    """Return the container's termination message, or why the whole pod ended."""
+    for container in status.get("containerStatuses") or ():
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if ended:
+            return str(ended.get("message") or ended.get("reason") or "")
+    return str(status.get("message") or status.get("reason") or "")
+
+
+def _waits(status: Body) -> str:
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    container: Body = next(iter(status.get("containerStatuses") or ()), {})
+    reason, message = _waiting(conditions, container)
+    return f"{reason}: {message}".strip(": ")
 
 
 _NOTICE_CHARS = 1024

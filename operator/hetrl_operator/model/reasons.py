@@ -59,6 +59,9 @@ class Reason:
     INVALID_SPEC: Final = "InvalidSpec"
     """Not Accepted: something is missing that the API server cannot check."""
 
+    CHECKING: Final = "Checking"
+    """Not Planned: a pod checks the job's models, data and reward before it gets GPUs."""
+
     PLAN_READY: Final = "PlanReady"
     """Planned: the plan is written, and its GPUs are the job's."""
 
@@ -220,6 +223,10 @@ class Reason:
 
     TRAINER_FAILED: Final = "TrainerFailed"
     """Failed: a trainer ended with a reason that no restart changes."""
+
+    PREFLIGHT_FAILED: Final = "PreflightFailed"
+    """Failed: the check before the job gets GPUs did not end, or ended without a report. Where it
+    finds a fault, its own reason stands here, as ``ModelInvalid`` or ``DataInvalid``."""
 
     ROLLOUT_FAILED: Final = "RolloutFailed"
     """Failed: a rollout ended with a reason that no restart changes."""

@@ -179,6 +179,13 @@ class Planning:
             self._differs_since[job.uid] = since
         return FleetSeen(key=key, differs_since=since)
 
+    def machines(self, job: JobSeen) -> tuple[str, ...]:
+        """Return the first machines that a job might use if no other job held GPUs."""
+        if job.parsed is None:
+            return ()
+        whole = self._capacity.whole(job.parsed).machines
+        return tuple(each.name for each in whole[:_MOST_NAMED])
+
     def start(self, job: JobSeen, parsed: ParsedSpec, request: StartPlanning) -> None:
         """Start a search for a plan; it replaces a search for an earlier spec."""
         spec_key, last = planning_key(parsed), self._records.get(job.uid)
@@ -368,6 +375,9 @@ class Planning:
             return True
         return not self.reservations.claim(job.uid, found, self._capacity.capacity(parsed))
 
+
+_MOST_NAMED = 100
+"""Machines that a preflight's affinity names; any of them has the zone of a job's GPUs."""
 
 _OUTCOMES = {InsufficientFreeGpus: "Occupied", PlannerError: "PlannerTrouble"}
 """Metric labels of answers that differ from their type's name; alerts name them."""

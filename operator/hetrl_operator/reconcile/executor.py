@@ -34,7 +34,14 @@ from hetrl_operator.model.actions import (
 )
 from hetrl_operator.model.kueue.admission import workload_seen
 from hetrl_operator.model.observed import Observed
-from hetrl_operator.model.parse import JobKey, child_seen, job_seen, plan_seen, pod_seen
+from hetrl_operator.model.parse import (
+    JobKey,
+    child_seen,
+    job_seen,
+    plan_seen,
+    pod_seen,
+    preflight_pod_seen,
+)
 from hetrl_operator.planning.service import Planning
 from hetrl_operator.reconcile.workqueue import WorkQueue
 
@@ -163,7 +170,7 @@ def _read(kind: str, body: Mapping[str, Any]) -> Any:
     if kind in CHILD_KINDS:
         return child_seen(kind, body)
     if kind == "Pod":
-        return pod_seen(body)
+        return pod_seen(body) or preflight_pod_seen(body)
     if kind == "HetRLPlan":
         return plan_seen(body)
     if kind == "Workload":

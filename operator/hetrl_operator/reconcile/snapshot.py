@@ -87,6 +87,8 @@ class Observer:
             leaving=nodes.leaving,
             full_machines=full_machines,
             fleet=self.planning.fleet(job, plan, now),
+            machines=() if pods else self.planning.machines(job),
+            preflight_pod=self.cache.preflight_pod_of(job),
             progress=self.progress.get(job.uid),
             refused_write=self.refused_writes.get(job.uid),
         )

@@ -100,13 +100,14 @@ def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> J
             "containers": [_container(deployment, pods)],
             "volumes": volumes(deployment, pods),
             **_affinity(pods),
-            **_named(deployment),
+            **named(deployment.parsed),
         },
     }
 
 
-def _named(deployment: Deployment) -> Json:
-    written = deployment.parsed.written
+def named(parsed: ParsedSpec) -> Json:
+    """Return the objects that a job's pods name: pull Secrets and a priority class."""
+    written = parsed.written
     secrets = [{"name": name} for name in written.runtime.pod_template.image_pull_secrets]
     priority = written.scheduling.priority_class_name
     return {
@@ -149,7 +150,7 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
         "image": image,
         "imagePullPolicy": deployment.settings.pull_policy,
         "command": ["hetrl", str(pods.role), "--launch", launch, *ordinal],
-        "env": _environment(deployment, pods),
+        "env": environment(deployment.parsed, has_gpu=pods.role is not Role.COORDINATOR),
         "ports": _ports(pods),
         "resources": requests_of(deployment.parsed, pods),
         "securityContext": {
@@ -164,7 +165,8 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
     }
 
 
-def _environment(deployment: Deployment, pods: PodSet) -> list[Json]:
+def environment(parsed: ParsedSpec, *, has_gpu: bool) -> list[Json]:
+    """Return the environment variables of a job's container, the user's included."""
     field_paths = {"HETRL_POD_NAME": "metadata.name", "HETRL_NODE_NAME": "spec.nodeName"}
     # The root file system is read-only and user 65532 has no entry in /etc/passwd: caches
     # and everything that asks for a home or a user name would fail without these.
@@ -174,10 +176,10 @@ def _environment(deployment: Deployment, pods: PodSet) -> list[Json]:
         "LOGNAME": "hetrl",
         "PYTHONUNBUFFERED": "1",
     }
-    if pods.role is Role.COORDINATOR:
+    if not has_gpu:
         # GPU images ask for every GPU of the machine; a pod that requests none must not get it.
         fixed["NVIDIA_VISIBLE_DEVICES"] = "void"
-    users = {each.name: _given(each) for each in deployment.parsed.written.runtime.pod_template.env}
+    users = {each.name: _given(each) for each in parsed.written.runtime.pod_template.env}
     from_pod: list[Json] = [
         {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
         for name, path in field_paths.items()

@@ -5,6 +5,7 @@ from hetrl_api.job.source import Source
 from hetrl_api.job.to_core import CHECKPOINTS_PATH, CLAIMS_PATH
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
+from hetrl_operator.model.observed import ParsedSpec
 from hetrl_operator.render.contract import (
     LAUNCH_DIRECTORY,
     LAUNCH_FILE,
@@ -33,7 +34,7 @@ def volumes(deployment: Deployment, pods: PodSet) -> list[Json]:
         for number, claim in enumerate(_source_claims(deployment, pods))
     ]
     written = deployment.parsed.written.runtime.pod_template.volumes
-    return [*ours, *claims, *(_users_volume(each) for each in written)]
+    return [*ours, *claims, *(users_volume(each) for each in written)]
 
 
 def mounts(deployment: Deployment, pods: PodSet) -> list[Json]:
@@ -55,7 +56,7 @@ def mounts(deployment: Deployment, pods: PodSet) -> list[Json]:
         for number, claim in enumerate(_source_claims(deployment, pods))
     ]
     written = deployment.parsed.written.runtime.pod_template.volume_mounts
-    return [*ours, *claims, *(_users_mount(each) for each in written)]
+    return [*ours, *claims, *(users_mount(each) for each in written)]
 
 
 def _source_claims(deployment: Deployment, pods: PodSet) -> tuple[str, ...]:
@@ -67,6 +68,15 @@ def _source_claims(deployment: Deployment, pods: PodSet) -> tuple[str, ...]:
         sources += [data.prompts, *([data.python.source] if data.python else [])]
     if Role.INFERENCE in pods.programs and data.model:
         sources.append(data.model.source)
+    return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
+
+
+def claims_of(parsed: ParsedSpec) -> tuple[str, ...]:
+    """Return the claims of a job's models, data and reward function."""
+    written = parsed.written
+    data = written.data
+    sources: list[Source] = [written.model.source, data.prompts]
+    sources += [each.source for each in (data.python, data.model) if each]
     return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
 
 
@@ -131,7 +141,8 @@ def _operator(deployment: Deployment) -> Json:
     }
 
 
-def _users_volume(volume: Volume) -> Json:
+def users_volume(volume: Volume) -> Json:
+    """Return a volume of the user's pod template."""
     written: Json = {"name": volume.name}
     if volume.persistent_volume_claim:
         written["persistentVolumeClaim"] = {
@@ -148,7 +159,8 @@ def _users_volume(volume: Volume) -> Json:
     return written
 
 
-def _users_mount(mount: VolumeMount) -> Json:
+def users_mount(mount: VolumeMount) -> Json:
+    """Return a mount of the user's pod template."""
     return {
         "name": mount.name,
         "mountPath": mount.mount_path,

@@ -1,0 +1,301 @@
+"""Decisions about the pod that checks a job before it gets GPUs."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from hetrl_core.preflight import PreflightReport, report_to_json
+from hetrl_operator.decide import preflight
+from hetrl_operator.model.actions import Apply, Delete, StartPlanning, WriteStatus
+from hetrl_operator.model.observed import Observed, PreflightPodSeen
+from hetrl_operator.model.parse import job_seen, preflight_pod_seen
+from hetrl_operator.model.reasons import ConditionType, Reason
+from tests.controller.cluster_model import ClusterModel, reason_of
+from tests.controller.queueing import Queue
+from tests.controller.values import SETTINGS, a_job, a_job_object, a_plan
+
+CHECKS = replace(SETTINGS, preflight=True)
+PASSED = PreflightReport(passed=True, notes=("12 of 7,473 prompts are left out",))
+FAILED = PreflightReport(passed=False, reason="ModelInvalid", message="lm_head.weight is missing")
+
+
+@dataclass(slots=True, kw_only=True)
+class CheckedCluster(ClusterModel):
+    """A cluster with preflights and one machine."""
+
+    machines: tuple[str, ...] = ("a100-0",)
+    pod: PreflightPodSeen | None = None
+    num_pods_created: int = 0
+
+    def observe(self) -> Observed:
+        seen = super(CheckedCluster, self).observe()
+        return replace(seen, machines=self.machines, preflight_pod=self.pod)
+
+    def end(self, message: str) -> None:
+        """Let the pod end with a termination message."""
+        assert self.pod
+        self.pod = replace(self.pod, has_ended=True, message=message)
+
+    def report(self, report: PreflightReport) -> None:
+        """Let the pod end with a report."""
+        self.end(report_to_json(report))
+
+    def _apply(self, manifest: dict[str, Any]) -> None:
+        if manifest["kind"] != "Pod":
+            super(CheckedCluster, self)._apply(manifest)
+            return
+        self.num_pods_created += 1
+        created = {"creationTimestamp": self.now.isoformat(), "uid": f"pod-{self.num_pods_created}"}
+        self.pod = preflight_pod_seen(manifest | {"metadata": manifest["metadata"] | created})
+        assert self.pod
+
+    def _delete(self, action: Delete) -> None:
+        if self.pod and (action.kind, action.uid) == ("Pod", self.pod.uid):
+            self.pod = None
+        else:
+            super(CheckedCluster, self)._delete(action)
+
+
+def a_checked_job(**spec: Any) -> CheckedCluster:
+    return CheckedCluster(job=a_job(**spec), answer=a_plan(), settings=CHECKS)
+
+
+def test_preflight_precedes_planning_and_leaves_nothing_behind() -> None:
+    cluster = a_checked_job()
+
+    cluster.settle()
+
+    assert reason_of(cluster, ConditionType.PLANNED) == Reason.CHECKING
+    assert not any(isinstance(each, StartPlanning) for each in cluster.written)
+    cluster.report(PASSED)
+    cluster.settle()
+    assert reason_of(cluster, ConditionType.PLANNED) == Reason.PLAN_READY
+    assert cluster.pod is None
+    assert ("ConfigMap", "math-preflight") not in cluster.children
+    status = cluster.job.status.preflight
+    assert status
+    assert status.notes == PASSED.notes
+
+
+def test_preflight_that_fails_ends_the_job_with_its_reason() -> None:
+    cluster = a_checked_job()
+    cluster.settle()
+
+    cluster.report(FAILED)
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Failed"
+    assert reason_of(cluster, ConditionType.FAILED) == "ModelInvalid"
+    assert cluster.pods == {}
+    assert cluster.pod is None
+    assert not any(isinstance(each, StartPlanning) for each in cluster.written)
+
+
+def test_preflight_is_not_repeated_on_resume() -> None:
+    cluster = a_checked_job()
+    cluster.settle()
+    cluster.report(PASSED)
+    cluster.settle()
+
+    cluster.change(suspend=True)
+    for _ in range(3):
+        cluster.settle()
+        cluster.make_ready()
+    cluster.change(suspend=False)
+    cluster.settle()
+
+    assert cluster.num_pods_created == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "num_pods"),
+    [
+        pytest.param({"training": {"steps": 11}}, 1, id="steps are not checked"),
+        pytest.param({"data": {"prompts": {"path": "/other.jsonl"}}}, 2, id="data are"),
+        pytest.param({"algorithm": {"groupSize": 4}}, 2, id="the algorithm is"),
+    ],
+)
+def test_preflight_is_repeated_when_a_checked_field_changes(
+    spec: dict[str, Any], num_pods: int
+) -> None:
+    cluster = a_checked_job(planning={"mode": "Auto"})
+    cluster.settle()
+
+    cluster.change(**spec)
+    cluster.settle()
+    cluster.report(PASSED)
+    cluster.settle()
+
+    assert cluster.num_pods_created == num_pods
+    assert reason_of(cluster, ConditionType.PLANNED) == Reason.PLAN_READY
+
+
+def test_running_job_is_not_checked_after_an_upgrade() -> None:
+    cluster = a_checked_job()
+    cluster.settings = SETTINGS
+    cluster.settle()
+    cluster.make_ready()
+    cluster.settle()
+
+    cluster.settings = CHECKS
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Running"
+    assert cluster.num_pods_created == 0
+
+
+def test_lost_preflight_pods_are_replaced_until_the_last_attempt() -> None:
+    cluster = a_checked_job()
+
+    for attempt in range(1, preflight.MAX_ATTEMPTS + 1):
+        cluster.settle()
+        assert cluster.num_pods_created == attempt
+        cluster.end("OOMKilled")
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Failed"
+    assert reason_of(cluster, ConditionType.FAILED) == Reason.PREFLIGHT_FAILED
+    assert cluster.num_pods_created == preflight.MAX_ATTEMPTS
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("Traceback: no such file", id="log-lines"),
+        pytest.param('{"passed": "perhaps"}', id="wrong-type"),
+        pytest.param('{"passed": false, "reason": "Complete\\nFailed"}', id="forged-reason"),
+        pytest.param('{"passed": true, "notes": ["' + "x" * 5000 + '"]}', id="too-long"),
+        pytest.param(
+            json.dumps({"passed": True, "architecture": {"hidden_size": 10**30}}),
+            id="impossible-architecture",
+        ),
+    ],
+)
+def test_termination_message_that_is_no_report_passes_nothing(message: str) -> None:
+    cluster = a_checked_job()
+    cluster.settle()
+
+    cluster.end(message)
+    cluster.round()
+
+    status = cluster.job.status.preflight
+    assert status
+    assert (status.passed_at, status.attempts) == (None, 1)
+
+
+def test_preflight_that_does_not_end_fails_at_its_deadline() -> None:
+    cluster = a_checked_job(startupDeadlineSeconds=60)
+    cluster.settle()
+    assert cluster.pod
+    cluster.pod = replace(cluster.pod, waiting="ErrImagePull: no such image")
+    cluster.settle()
+    assert cluster.wake_after_seconds
+    assert cluster.wake_after_seconds <= 60
+
+    cluster.pass_time(seconds=61)
+    cluster.settle()
+
+    assert reason_of(cluster, ConditionType.FAILED) == Reason.PREFLIGHT_FAILED
+    failed = next(each for each in cluster.job.status.conditions if each.type == "Failed")
+    assert "spec.startupDeadlineSeconds" in failed.message
+    assert "no such image" in failed.message
+
+
+def test_preflight_waits_for_a_machine_of_the_jobs_pools() -> None:
+    cluster = a_checked_job()
+    cluster.machines = ()
+    cluster.settle()
+    assert cluster.num_pods_created == 0
+
+    cluster.machines = ("a100-0", "a100-1")
+    cluster.settle()
+
+    assert cluster.num_pods_created == 1
+
+
+def test_preflight_of_a_queued_job_precedes_its_workload() -> None:
+    cluster = a_checked_job()
+    cluster.queue = Queue()
+    cluster.job = replace(cluster.job, queue="team")
+
+    cluster.settle()
+
+    assert cluster.num_pods_created == 1
+    assert cluster.queue.seen().workload is None
+
+
+def test_suspended_job_is_not_checked() -> None:
+    cluster = a_checked_job(suspend=True)
+
+    cluster.settle()
+
+    assert cluster.num_pods_created == 0
+
+
+def test_foreign_pod_with_forged_labels_is_neither_read_nor_deleted() -> None:
+    cluster = a_checked_job()
+    cluster.settle()
+    assert cluster.pod
+    cluster.pod = foreign = replace(cluster.pod, owner_uid="of somebody else")
+    cluster.report(FAILED)
+
+    cluster.round()
+
+    assert cluster.job.status.phase != "Failed"
+    assert cluster.pod.uid == foreign.uid
+
+
+def test_architecture_is_read_from_the_preflight_of_the_same_model() -> None:
+    body = a_job_object(model={"source": {"hub": "owner/name"}})
+    cluster = CheckedCluster(job=job_seen(body), answer=a_plan(), settings=CHECKS)
+    cluster.settle()
+    known = a_job().parsed
+    assert known
+    cluster.report(replace(PASSED, architecture=known.spec.model.architecture))
+    (written,) = (each for each in cluster.round() if isinstance(each, WriteStatus))
+    status = written.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    again = job_seen(body | {"status": status})
+    other = job_seen(a_job_object(model={"source": {"hub": "owner/other"}}) | {"status": status})
+
+    assert again.parsed
+    assert again.parsed.spec.model.architecture == known.spec.model.architecture
+    assert other.parsed
+    assert other.parsed.spec.model.architecture is None
+
+
+def test_job_without_dimensions_is_invalid_where_preflights_are_off() -> None:
+    cluster = CheckedCluster(job=a_job(model={"source": {"hub": "a/b"}}), answer=a_plan())
+
+    cluster.settle()
+
+    assert reason_of(cluster, ConditionType.ACCEPTED) == Reason.INVALID_SPEC
+
+
+def test_preflight_pod_is_restricted_and_has_no_credentials() -> None:
+    cluster = a_checked_job()
+    cluster.settle()
+
+    (pod,) = (
+        each.manifest
+        for each in cluster.written
+        if isinstance(each, Apply) and each.manifest["kind"] == "Pod"
+    )
+
+    (owner,) = pod["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == (cluster.job.uid, True)
+    spec = pod["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["restartPolicy"] == "Never"
+    assert spec["securityContext"]["runAsNonRoot"]
+    (container,) = spec["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert "nvidia.com/gpu" not in json.dumps(container["resources"])
+    assert {"cpu", "memory"} <= container["resources"]["limits"].keys()
+    assert not any("secret" in each for each in spec["volumes"])
+    terms = spec["affinity"]["nodeAffinity"]
+    assert "a100-0" in json.dumps(terms)
