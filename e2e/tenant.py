@@ -134,8 +134,10 @@ class Tenant:
     def pods(self) -> dict[str, dict[str, Any]]:
         return {each["metadata"]["name"]: each for each in self.get("pods")["items"]}
 
-    def pods_but_the_coordinator(self) -> dict[str, dict[str, Any]]:
-        return {name: pod for name, pod in self.pods().items() if "coordinator" not in name}
+    def pods_with_gpus(self) -> dict[str, dict[str, Any]]:
+        others = ("-coordinator-", "-preflight")
+        found = self.pods().items()
+        return {name: pod for name, pod in found if not any(each in name for each in others)}
 
     def uids(self) -> dict[str, str]:
         return {name: str(pod["metadata"]["uid"]) for name, pod in self.pods().items()}

@@ -110,8 +110,15 @@ def test_missing_model_fails_the_job_and_its_path_is_named(tenant: Tenant) -> No
 
     tenant.wait_for_phase("Failed")
     failed = tenant.condition("Failed")
+    assert failed["reason"] == "ModelInvalid"
     assert "/hetrl/claims/arithmetic/no-such-model" in failed["message"]
-    eventually(lambda: not tenant.pods(), what="the GPUs are free")
+    assert no_gpu_was_asked_for(tenant)
+
+
+def no_gpu_was_asked_for(tenant: Tenant) -> bool:
+    """Tell whether a job ended before it had more than the pod that checks it."""
+    eventually(lambda: not tenant.pods(), what="the pod that checks the job is gone")
+    return not any(each.startswith(("StatefulSet/", "HetRLPlan/")) for each in tenant.children())
 
 
 def test_malformed_line_of_data_is_named_with_its_file(tenant: Tenant, tmp_path: Path) -> None:
@@ -126,6 +133,7 @@ def test_malformed_line_of_data_is_named_with_its_file(tenant: Tenant, tmp_path:
 
     tenant.wait_for_phase("Failed")
     assert "bad.jsonl:3001" in tenant.condition("Failed")["message"]
+    assert no_gpu_was_asked_for(tenant)
 
 
 def test_wrong_fields_are_refused_with_field_value_and_limit(tenant: Tenant) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from hetrl_core.plan.plan import Infeasible
 from hetrl_core.preflight import PreflightReport, report_to_json
 from hetrl_operator.decide import preflight
-from hetrl_operator.model.actions import Apply, Delete, StartPlanning, WriteStatus
+from hetrl_operator.model.actions import Apply, Delete, WriteStatus
 from hetrl_operator.model.observed import Observed, PreflightPodSeen
 from hetrl_operator.model.parse import job_seen, preflight_pod_seen
 from hetrl_operator.model.reasons import ConditionType, Reason
@@ -62,13 +63,14 @@ def a_checked_job(**spec: Any) -> CheckedCluster:
     return CheckedCluster(job=a_job(**spec), answer=a_plan(), settings=CHECKS)
 
 
-def test_preflight_precedes_planning_and_leaves_nothing_behind() -> None:
+def test_preflight_precedes_the_plan_and_leaves_nothing_behind() -> None:
     cluster = a_checked_job()
 
     cluster.settle()
 
     assert reason_of(cluster, ConditionType.PLANNED) == Reason.CHECKING
-    assert not any(isinstance(each, StartPlanning) for each in cluster.written)
+    assert cluster.plans == {}
+    assert cluster.held is None
     cluster.report(PASSED)
     cluster.settle()
     assert reason_of(cluster, ConditionType.PLANNED) == Reason.PLAN_READY
@@ -90,7 +92,18 @@ def test_preflight_that_fails_ends_the_job_with_its_reason() -> None:
     assert reason_of(cluster, ConditionType.FAILED) == "ModelInvalid"
     assert cluster.pods == {}
     assert cluster.pod is None
-    assert not any(isinstance(each, StartPlanning) for each in cluster.written)
+    assert cluster.plans == {}
+    assert cluster.held is None
+
+
+def test_job_that_fits_nowhere_is_not_checked() -> None:
+    cluster = a_checked_job()
+    cluster.answer = Infeasible(reasons=("no GPU has 80 GiB",))
+
+    cluster.settle()
+
+    assert reason_of(cluster, ConditionType.PLANNED) == Reason.INFEASIBLE
+    assert cluster.num_pods_created == 0
 
 
 def test_preflight_is_not_repeated_on_resume() -> None:

@@ -53,12 +53,15 @@ def _reached(view: JobView, until: Until) -> int | None:
     return None
 
 
+_UNDER_WAY = {Reason.PLANNING, Reason.CHECKING}
+
+
 def _planned(view: JobView) -> int | None:
     planned = view.condition(ConditionType.PLANNED) or {}
     if planned.get("status") == "True":
         click.echo(f"planned: {planned.get('message')}")
         return SUCCEEDED
-    if planned.get("status") == "False" and planned.get("reason") != Reason.PLANNING:
+    if planned.get("status") == "False" and planned.get("reason") not in _UNDER_WAY:
         click.echo(f"no plan: {planned.get('reason')}: {planned.get('message')}", err=True)
         return NO_PLAN
     return None

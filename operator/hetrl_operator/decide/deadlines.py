@@ -131,7 +131,7 @@ def _waiting_pods(seen: Observed) -> list[PodSeen]:
 
 def _lacks_gpus(planned: Condition) -> bool:
     """Tell whether a job waits for GPUs, and not for the planner or after a suspension."""
-    return planned.reason not in {Reason.PLANNING, Reason.SUSPENDED}
+    return planned.reason not in {Reason.PLANNING, Reason.CHECKING, Reason.SUSPENDED}
 
 
 def _active(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _Deadline | None:

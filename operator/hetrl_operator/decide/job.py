@@ -68,7 +68,7 @@ def _job_decision(seen: Observed, now: "datetime", settings: PodSettings) -> Job
     accepted = acceptance(Reason.VALID, "")
     if parsed.written.suspend:
         return suspended(seen, parsed, accepted, now, settings)
-    if needs_preflight(seen, parsed, settings):
+    if needs_preflight(seen, parsed, settings) and auto.is_about_to_follow(seen, parsed, now):
         return checked(seen, parsed, accepted, now, settings)
     if parsed.spec.model.architecture is None:
         return JobDecision(findings=(acceptance(Reason.INVALID_SPEC, _NO_DIMENSIONS),))

@@ -119,8 +119,15 @@ def failure(seen: Observed, now: "datetime") -> PreflightFailure | None:
 
 
 def clean_up(seen: Observed) -> tuple[Delete, ...]:
-    """Delete the pod of a preflight that is done, or whose job stops."""
+    """Delete the pod of a preflight whose job stops."""
     return _deletions(seen, why="the preflight is over")
+
+
+def clean_up_if_passed(
+    seen: Observed, parsed: ParsedSpec, settings: PodSettings
+) -> tuple[Delete, ...]:
+    """Delete the pod of a preflight unless its report is still needed."""
+    return () if needs_preflight(seen, parsed, settings) else clean_up(seen)
 
 
 def _start(

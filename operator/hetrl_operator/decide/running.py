@@ -61,7 +61,8 @@ def active(
 ) -> JobDecision:
     """Plan the job, and deploy it as soon as it has a plan."""
     planned = auto.planned(seen, parsed, now)
-    planned = replace(planned, actions=(*preflight.clean_up(seen), *planned.actions))
+    done = preflight.clean_up_if_passed(seen, parsed, settings)
+    planned = replace(planned, actions=(*done, *planned.actions))
     plan = planned.plan.plan if planned.plan else None
     quota = queueing.finding(seen, parsed, plan)
     findings = (accepted, planned.finding, *quota, *running_roles.resumed_finding(seen))

@@ -59,7 +59,7 @@ def queued(
         running=running_roles.roles_while_stopping(seen),
         now=now,
         settings=settings,
-        last=(),
+        last=preflight.clean_up_if_passed(seen, parsed, settings),
     )
     if seen.pods:
         return _evicted(seen, parsed, accepted, stopped)
@@ -121,7 +121,11 @@ def suspended(
         running=running_roles.roles_while_stopping(seen),
         now=now,
         settings=settings,
-        last=(*queueing.return_quota(seen), *remove_finalizer(seen, now)),
+        last=(
+            *preflight.clean_up(seen),
+            *queueing.return_quota(seen),
+            *remove_finalizer(seen, now),
+        ),
     )
     return replace(
         result,
@@ -178,7 +182,7 @@ def ended(
             running=running_roles.NO_ROLE,
             now=now,
             settings=settings,
-            last=(*finished, *remove_finalizer(seen, now)),
+            last=(*preflight.clean_up(seen), *finished, *remove_finalizer(seen, now)),
         )
     type_ = ConditionType.COMPLETE if end.succeeded else ConditionType.FAILED
     verdict = Finding(type=type_, holds=True, reason=end.reason, message=end.message)
@@ -221,7 +225,6 @@ def _stopped(
     holds_gpus = any(pod.role is not Role.COORDINATOR for pod in seen.pods)
     if seen.planning.is_reserved and not holds_gpus:
         last = (ReleaseGpus(), *last)
-    last = (*preflight.clean_up(seen), *last)
     dead = on_lost_nodes(seen, now)
     plan = seen.active_plan
     wakes = (next_loss_seconds(seen, now),) if seen.pods else ()

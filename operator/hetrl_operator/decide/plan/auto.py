@@ -63,6 +63,16 @@ def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
     return replace(kept, wake_after_seconds=left)
 
 
+def is_about_to_follow(seen: Observed, parsed: ParsedSpec, now: "datetime") -> bool:
+    """Tell whether a plan is there to follow, or cannot be searched for yet.
+
+    A job that fits nowhere is not checked: the search needs the model's dimensions alone.
+    """
+    if seen.active_plan or has_manual_plan(seen.job) or parsed.spec.model.architecture is None:
+        return True
+    return isinstance(next_step(seen, "", now), Follow)
+
+
 def plan_status(plan: PlanSeen) -> PlanStatus:
     """Return the status's summary of a plan."""
     prediction = plan.plan.prediction
