@@ -62,6 +62,7 @@ def test_tensor_ranks_have_the_gradients_of_one_process(
 
 
 @pytest.mark.proof
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", MODELS)
 def test_family_in_every_split_has_the_gradients_of_one_process(
