@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from hetrl_cli.jobs.job_view import JobView, ago, span
-from hetrl_cli.jobs.status import listed, of_plan, of_plans, of_progress
+from hetrl_cli.jobs.status import listed, of_plan, of_plans, of_preflight, of_progress
 from hetrl_cli.jobs.top import steps, summary
 from hetrl_cli.tables.table import pairs
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
@@ -39,6 +39,14 @@ def test_age_counts_from_what_the_server_wrote() -> None:
     now = datetime(2026, 1, 1, 0, 1, 30, tzinfo=UTC)
     assert ago("2026-01-01T00:00:00Z", now=now) == "1m30s"
     assert ago(None) == "-"
+
+
+def test_notes_of_a_preflight_are_shown_as_they_are() -> None:
+    note = "1 of 3 prompts are left out: '[/INST] [bold]'"
+    checked = a_job_view(RUNNING | {"preflight": {"notes": [note]}})
+
+    assert note in printed(pairs("Preflight", of_preflight(checked)))
+    assert of_preflight(a_job_view(RUNNING)) == []
 
 
 def test_notices_are_shown_as_they_are() -> None:

@@ -108,7 +108,12 @@ def left(job: JobView) -> str:
 
 def _show_one(connection: Connection, job: JobView) -> None:
     parts: list[RenderableType] = [_head(job)]
-    for title, rows in (("Plan", of_plan(job)), ("Progress", of_progress(job))):
+    sections = {
+        "Preflight": of_preflight(job),
+        "Plan": of_plan(job),
+        "Progress": of_progress(job),
+    }
+    for title, rows in sections.items():
         if rows:
             parts += [Text(), pairs(title, rows)]
     if plans := connection.plans(job.name, followed=job.plan.get("name")):
@@ -126,6 +131,12 @@ def _head(job: JobView) -> Text:
     age = ago(job.job["metadata"].get("creationTimestamp"))
     head = Text.assemble((job.name, "bold"), f" in {job.namespace}: ", phase(job), f", {age} old")
     return head.append(f"\n{job.why}", style="yellow") if job.why else head
+
+
+def of_preflight(job: JobView) -> list[tuple[str, str]]:
+    """Return rows on what a job's preflight found that does not stop it."""
+    notes = job.status.get("preflight", {}).get("notes") or ()
+    return [("note", escape(str(each))) for each in notes]
 
 
 def of_plan(job: JobView) -> list[tuple[str, str]]:
