@@ -19,6 +19,10 @@ from hetrl_core.job.spec import DataSpec, Engine, JobSpec, ModelFiles
 MAX_REPORT_BYTES = 4096
 """Kubernetes truncates a longer termination message."""
 
+MODEL_INVALID = "ModelInvalid"
+DATA_INVALID = "DataInvalid"
+REWARD_INVALID = "RewardInvalid"
+
 MAX_MESSAGE_CHARACTERS = 1000
 MAX_NOTES = 10
 MAX_NOTE_CHARACTERS = 200

@@ -96,6 +96,21 @@ def test_preflight_that_fails_ends_the_job_with_its_reason() -> None:
     assert cluster.held is None
 
 
+def test_dimensions_that_are_not_the_models_end_the_job() -> None:
+    cluster = a_checked_job()
+    cluster.settle()
+    assert cluster.job.parsed
+    given = cluster.job.parsed.spec.model.architecture
+    assert given
+
+    cluster.report(replace(PASSED, architecture=replace(given, num_layers=4)))
+    cluster.settle()
+
+    assert reason_of(cluster, ConditionType.FAILED) == "ModelInvalid"
+    failed = next(each for each in cluster.job.status.conditions if each.type == "Failed")
+    assert "spec.model.architecture.layers is 3, and 4 by config.json" in failed.message
+
+
 def test_job_that_fits_nowhere_is_not_checked() -> None:
     cluster = a_checked_job()
     cluster.answer = Infeasible(reasons=("no GPU has 80 GiB",))

@@ -11,8 +11,8 @@ from hetrl_api.conversion import from_core
 from hetrl_api.job.model import Architecture
 from hetrl_api.job.planning import PlanningMode
 from hetrl_api.job.status import PreflightStatus
-from hetrl_core.job.architecture import ModelArchitecture
-from hetrl_core.preflight import PreflightReport, report_from_json
+from hetrl_core.job.architecture import ModelArchitecture, contradictions
+from hetrl_core.preflight import MODEL_INVALID, PreflightReport, report_from_json
 from hetrl_operator.model.actions import Action, Apply, Delete
 from hetrl_operator.model.conditions import Finding
 from hetrl_operator.model.observed import Observed, ParsedSpec, PreflightPodSeen
@@ -100,18 +100,36 @@ def failure(seen: Observed, now: "datetime") -> PreflightFailure | None:
     if pod.owner_uid != seen.job.uid or pod.is_deleting:
         return None
     if not pod.has_ended:
-        if _seconds_left(pod, parsed, now) > 0:
-            return None
-        text = (
-            f"pod {pod.name} has not ended {parsed.written.startup_deadline_seconds} s after its "
-            f"creation (spec.startupDeadlineSeconds): {pod.waiting or 'it still runs'}"
-        )
-        return PreflightFailure(reason=Reason.PREFLIGHT_FAILED, message=text)
+        return _too_late(pod, parsed, now)
     report = _report(pod)
-    if report is not None:
-        if report.passed:
-            return None
+    return _rejected(report, parsed) if report else _lost(seen, pod)
+
+
+def _too_late(
+    pod: PreflightPodSeen, parsed: ParsedSpec, now: "datetime"
+) -> PreflightFailure | None:
+    if _seconds_left(pod, parsed, now) > 0:
+        return None
+    text = (
+        f"pod {pod.name} has not ended {parsed.written.startup_deadline_seconds} s after its "
+        f"creation (spec.startupDeadlineSeconds): {pod.waiting or 'it still runs'}"
+    )
+    return PreflightFailure(reason=Reason.PREFLIGHT_FAILED, message=text)
+
+
+def _rejected(report: PreflightReport, parsed: ParsedSpec) -> PreflightFailure | None:
+    """Return the fault in a report, or where the job's dimensions are not the model's."""
+    if not report.passed:
         return PreflightFailure(reason=report.reason, message=report.message)
+    given = parsed.spec.model.architecture
+    odd = contradictions(given, report.architecture) if given and report.architecture else ()
+    if not odd:
+        return None
+    text = f"{'; '.join(odd)}: correct spec.model.architecture, or leave it out"
+    return PreflightFailure(reason=MODEL_INVALID, message=text)
+
+
+def _lost(seen: Observed, pod: PreflightPodSeen) -> PreflightFailure | None:
     if _status(seen, pod.digest).attempts + 1 < MAX_ATTEMPTS:
         return None
     text = f"{MAX_ATTEMPTS} pods ended without a report, the last with: {_words(pod)}"

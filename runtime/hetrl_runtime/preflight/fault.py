@@ -2,10 +2,6 @@
 
 from dataclasses import dataclass
 
-MODEL_INVALID = "ModelInvalid"
-DATA_INVALID = "DataInvalid"
-REWARD_INVALID = "RewardInvalid"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:

@@ -15,7 +15,8 @@ from hetrl_core.job.spec import ModelFiles
 from hetrl_core.model.check import ModelFacts, ModelProblems, Use, checked
 from hetrl_core.model.context import Lengths
 from hetrl_core.model.folder import Open
-from hetrl_runtime.preflight.fault import MODEL_INVALID, Fault
+from hetrl_core.preflight import MODEL_INVALID
+from hetrl_runtime.preflight.fault import Fault
 
 _TOKENIZER_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
 _LASTING = range(400, 500)

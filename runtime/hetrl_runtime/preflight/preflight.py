@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hetrl_core.job.architecture import from_hugging_face
 from hetrl_core.model.check import Use
-from hetrl_core.preflight import PreflightReport, PreflightRequest
+from hetrl_core.preflight import DATA_INVALID, PreflightReport, PreflightRequest
 from hetrl_runtime.data.fetch import fetched
 from hetrl_runtime.data.prompt import Unusable
-from hetrl_runtime.preflight.fault import DATA_INVALID, Fault
+from hetrl_runtime.preflight.fault import Fault
 from hetrl_runtime.preflight.models import CheckedModel, checked_model
 from hetrl_runtime.preflight.rewards import checked_reward
 from hetrl_runtime.preflight.rows import CheckedRows, checked_rows

@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Sequence
 
 from hetrl_core.job.spec import DataSpec, Reward
+from hetrl_core.preflight import REWARD_INVALID
 from hetrl_runtime.data.prompt import Prompt
-from hetrl_runtime.preflight.fault import REWARD_INVALID, Fault
+from hetrl_runtime.preflight.fault import Fault
 from hetrl_runtime.reward.confinement.code import CodeError
 from hetrl_runtime.reward.scoring import scorer_of
 from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict

@@ -8,10 +8,11 @@ from itertools import islice
 from pathlib import Path
 
 from hetrl_core.job.spec import DataSpec
+from hetrl_core.preflight import DATA_INVALID
 from hetrl_runtime.data.left_out import LeftOutPrompt, notices
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable
-from hetrl_runtime.preflight.fault import DATA_INVALID, Fault
+from hetrl_runtime.preflight.fault import Fault
 from hetrl_runtime.rollout.prompt_checks import fault_of
 from hetrl_runtime.rollout.prompts import PromptFormat
 
