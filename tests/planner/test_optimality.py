@@ -200,7 +200,8 @@ def _drawn_and_run(
 @pytest.mark.slow
 def test_search_finds_the_best_runnable_plan_on_most_small_fleets() -> None:
     gaps = []
-    for seed in range(14):
+    # `make proof-planner` draws sixty fleets.
+    for seed in range(7):
         for name in ("GRPO", "PPO"):
             for is_synchronous in (False, True):
                 drawn = instance(seed, algorithm="GRPO", is_synchronous=is_synchronous, max_gpus=4)
@@ -208,9 +209,9 @@ def test_search_finds_the_best_runnable_plan_on_most_small_fleets() -> None:
                 best, found = _both_that_run(replace(drawn, work=work))
                 assert bool(found) is bool(best)
                 gaps += [each.step_seconds / best.step_seconds - 1 for each in found if best][:1]
-    assert len(gaps) > 30
+    assert len(gaps) > 15
     assert min(gaps) > -PRECISION
-    assert sorted(gaps)[-3] < 1e-6
+    assert sorted(gaps)[-2] < 1e-6
 
 
 def _both_that_run(drawn: Instance) -> tuple[Evaluation | None, list[Evaluation]]:
