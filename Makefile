@@ -114,7 +114,7 @@ test-oracles: $(READY) $(ORACLES_READY)
 	@.venv-oracles/bin/python -m pytest -q -m oracle tests/oracles
 
 test-engine: $(READY) $(VLLM_READY)
-	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime/rollout tests/runtime/families
+	@.venv-vllm/bin/python -m pytest -q -m 'engine and not proof' tests/runtime/rollout tests/runtime/families
 
 test-cluster: $(READY)
 	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=20 --durations-min=10 -m 'cluster and not pods' tests
@@ -198,8 +198,9 @@ proof-mutants: $(READY) $(MUTANTS_READY) ## 200 changed operators that quick tes
 proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Compare steps with TRL, generation with vLLM, async with sync.
 	@$(BIN)/python -m bench.runtime
 
-proof-families: $(READY) ## Every model family in every split, on real processes; some minutes.
-	@$(BIN)/pytest -q -n 0 -m proof tests/runtime/families
+proof-families: $(READY) $(VLLM_READY) ## Every model family in every split, and in vLLM on CPUs; a quarter of an hour.
+	@$(BIN)/pytest -q -n 0 -m 'proof and not engine' tests/runtime/families
+	@.venv-vllm/bin/python -m pytest -q -m 'proof and engine' tests/runtime/families
 
 proof-wire: $(READY) ## Throughput of trajectories and weights over TLS, compared with bare gRPC.
 	@$(BIN)/python -m bench.wire

@@ -147,6 +147,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         # Its statistics are all that says when a first token was there.
         "disable_log_stats": not settings.times_first_token,
     }
+    _expect_no_windows_of_some_layers(settings)
     if current_platform.is_cpu():
         _expect_no_caps(settings)
         # Compiling takes minutes of a CPU and pays off on none that small; and vLLM would
@@ -163,6 +164,18 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
             "gpu_memory_utilization": _HARDLY_ANY,
         }
     return arguments
+
+
+def _expect_no_windows_of_some_layers(settings: EngineSettings) -> None:
+    """Refuse a Qwen model of whose layers some see a window: vLLM ends with an assertion then."""
+    config = vllm.transformers_utils.config.get_config(settings.model, trust_remote_code=False)
+    first, layers = getattr(config, "max_window_layers", None), config.num_hidden_layers
+    if getattr(config, "use_sliding_window", False) and first is not None and first < layers:
+        raise ModelError(
+            f"model {settings.model} cannot be used: config.json has use_sliding_window true and "
+            f"max_window_layers {first} of {layers} layers, and vLLM has no windows for some "
+            "layers only; choose spec.runtime.engine transformers"
+        )
 
 
 def _expect_no_caps(settings: EngineSettings) -> None:
