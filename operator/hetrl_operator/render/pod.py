@@ -1,5 +1,7 @@
 """The pod template of one pod set. It meets the restricted Pod Security Standard."""
 
+from collections.abc import Iterable
+
 from hetrl_api.job.runtime import Compute, EnvironmentVariable
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
@@ -86,14 +88,7 @@ def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> J
             # As process 1 of its pod, one that still imports its libraries would not hear
             # SIGTERM, and hold its GPU for the whole grace.
             "shareProcessNamespace": True,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": USER_ID,
-                "runAsGroup": USER_ID,
-                "fsGroup": USER_ID,
-                "fsGroupChangePolicy": "OnRootMismatch",
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": pod_security(),
             "terminationGracePeriodSeconds": GRACE_SECONDS[pods.role],
             "schedulingGates": [{"name": GANG_GATE}],
             "tolerations": tolerations_of(deployment.parsed),
@@ -116,17 +111,40 @@ def named(parsed: ParsedSpec) -> Json:
     }
 
 
+def pod_security() -> Json:
+    """Return the security context of a pod that the restricted standard accepts."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER_ID,
+        "runAsGroup": USER_ID,
+        "fsGroup": USER_ID,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> Json:
+    """Return the security context of a container of such a pod."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+
+
 def _affinity(pods: PodSet) -> Json:
-    """Name exactly the plan's machines: a label could come to mean another machine."""
     machines = sorted({name for name in pods.machines if name})
-    if not machines:
-        return {}
+    return {"affinity": affinity_to(machines)} if machines else {}
+
+
+def affinity_to(machines: Iterable[str]) -> Json:
+    """Name exactly these machines: a label could come to mean another machine."""
     terms = [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
         for name in machines
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    return {"affinity": {"nodeAffinity": required}}
+    return {"nodeAffinity": required}
 
 
 def tolerations_of(parsed: ParsedSpec) -> list[Json]:
@@ -153,11 +171,7 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
         "env": environment(deployment.parsed, has_gpu=pods.role is not Role.COORDINATOR),
         "ports": _ports(pods),
         "resources": requests_of(deployment.parsed, pods),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": container_security(),
         # A process that dies without a word of its own shows its last log lines instead.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts(deployment, pods),

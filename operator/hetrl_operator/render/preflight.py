@@ -14,7 +14,14 @@ from hetrl_operator.model.actions import Manifest
 from hetrl_operator.model.labels import COMPONENT, PREFLIGHT, PREFLIGHT_HASH, child_name, of_child
 from hetrl_operator.model.observed import JobSeen, ParsedSpec
 from hetrl_operator.render.deployment import Json, owner_of
-from hetrl_operator.render.pod import USER_ID, environment, named, tolerations_of
+from hetrl_operator.render.pod import (
+    affinity_to,
+    container_security,
+    environment,
+    named,
+    pod_security,
+    tolerations_of,
+)
 from hetrl_operator.render.volumes import claims_of, users_mount, users_volume
 from hetrl_operator.settings import PodSettings
 
@@ -86,28 +93,13 @@ def _pod_spec(preflight: Preflight) -> Json:
         "activeDeadlineSeconds": ACTIVE_DEADLINE_SECONDS,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": pod_security(),
         "tolerations": tolerations_of(parsed),
-        "affinity": {"nodeAffinity": _on_machines(preflight.machines)},
+        "affinity": affinity_to(preflight.machines),
         "containers": [_container(preflight)],
         "volumes": _volumes(preflight),
         **named(parsed),
     }
-
-
-def _on_machines(machines: Sequence[str]) -> Json:
-    terms = [
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
-        for name in machines
-    ]
-    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
 
 
 def _container(preflight: Preflight) -> Json:
@@ -123,11 +115,7 @@ def _container(preflight: Preflight) -> Json:
             "requests": {"cpu": "100m", "memory": "512Mi"},
             "limits": {"cpu": _CPU_LIMIT, "memory": _MEMORY_LIMIT},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": container_security(),
         # A process that dies without a report shows its last log lines instead.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(parsed),

@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hetrl_core.job.architecture import from_hugging_face
-from hetrl_core.model.check import Use
-from hetrl_core.preflight import DATA_INVALID, PreflightReport, PreflightRequest
+from hetrl_core.job.spec import Engine
+from hetrl_core.model.check import ModelProblems, Use
+from hetrl_core.model.vllm import vllm_obstacle
+from hetrl_core.preflight import DATA_INVALID, MODEL_INVALID, PreflightReport, PreflightRequest
 from hetrl_runtime.data.fetch import fetched
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.preflight.fault import Fault
@@ -46,10 +48,14 @@ def preflight(request: PreflightRequest) -> PreflightReport:
 def _checked_models(request: PreflightRequest) -> CheckedModel | Fault:
     data = request.data
     policy = checked_model(request.model, Use.CAUSAL, data.lengths)
-    if isinstance(policy, CheckedModel) and data.model:
-        judge = checked_model(data.model, Use.REWARD)
-        return judge if isinstance(judge, Fault) else policy
-    return policy
+    if isinstance(policy, Fault):
+        return policy
+    obstacle = vllm_obstacle(policy.facts.config) if request.engine is Engine.VLLM else ""
+    if obstacle:
+        message = ModelProblems((obstacle,)).of(request.model.source)
+        return Fault(reason=MODEL_INVALID, message=message)
+    judge = checked_model(data.model, Use.REWARD) if data.model else policy
+    return judge if isinstance(judge, Fault) else policy
 
 
 def _checked_data(

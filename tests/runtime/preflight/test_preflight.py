@@ -81,6 +81,25 @@ def test_broken_model_is_refused_by_name(
 
 
 @pytest.mark.parametrize(
+    ("engine", "first", "passes"),
+    [
+        pytest.param(Engine.VLLM, 1, False, id="windows of some layers"),
+        pytest.param(Engine.VLLM, 2, True, id="windows of none"),
+        pytest.param(Engine.TRANSFORMERS, 1, True, id="another engine"),
+    ],
+)
+def test_model_that_vllm_cannot_serve_is_refused_for_vllm(
+    request_for_sums: PreflightRequest, engine: Engine, first: int, *, passes: bool
+) -> None:
+    windows = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": first}
+    write_model(Path(request_for_sums.model.source), TINY_QWEN3 | windows)
+
+    report = preflight(replace(request_for_sums, engine=engine))
+
+    assert report.passed is passes, report.message
+
+
+@pytest.mark.parametrize(
     ("rows", "said"),
     [
         pytest.param('{"question": "1+1?"}', "train.jsonl:1", id="no answer"),

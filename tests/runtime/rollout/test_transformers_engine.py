@@ -185,7 +185,7 @@ async def test_request_that_cannot_be_computed_fails_alone(model: Path) -> None:
         return GenerationRequest(id=name, prompt_tokens=tokens, max_tokens=3, temperature=0)
 
     async with an_engine(model, stop_tokens=()) as engine:
-        # As if nobody had looked: the embedding itself refuses it then.
+        # Without the check of its tokens: the embedding itself refuses it then.
         engine._num_rows = 1 << 31
         found = await asyncio.gather(
             *(engine.generate(asked(str(token), 5, token, 6)) for token in (7, 5000, 8)),

@@ -17,6 +17,8 @@ from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from hetrl_core.job.architecture import ModelArchitecture, from_hugging_face
+from hetrl_core.model.check import ModelProblems
+from hetrl_core.model.vllm import vllm_obstacle
 from hetrl_core.units import MIB
 from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.model_files.folder import checked_folder, files_of_weights
@@ -147,7 +149,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         # Its statistics are all that says when a first token was there.
         "disable_log_stats": not settings.times_first_token,
     }
-    _expect_no_windows_of_some_layers(settings)
+    _expect_served(settings)
     if current_platform.is_cpu():
         _expect_no_caps(settings)
         # Compiling takes minutes of a CPU and pays off on none that small; and vLLM would
@@ -166,16 +168,11 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
     return arguments
 
 
-def _expect_no_windows_of_some_layers(settings: EngineSettings) -> None:
-    """Refuse a Qwen model of whose layers some see a window: vLLM ends with an assertion then."""
+def _expect_served(settings: EngineSettings) -> None:
+    """Refuse a model that vLLM cannot serve."""
     config = vllm.transformers_utils.config.get_config(settings.model, trust_remote_code=False)
-    first, layers = getattr(config, "max_window_layers", None), config.num_hidden_layers
-    if getattr(config, "use_sliding_window", False) and first is not None and first < layers:
-        raise ModelError(
-            f"model {settings.model} cannot be used: config.json has use_sliding_window true and "
-            f"max_window_layers {first} of {layers} layers, and vLLM has no windows for some "
-            "layers only; choose spec.runtime.engine transformers"
-        )
+    if obstacle := vllm_obstacle(config.to_dict()):
+        raise ModelError(ModelProblems((obstacle,)).of(settings.model))
 
 
 def _expect_no_caps(settings: EngineSettings) -> None:
