@@ -69,11 +69,17 @@ class Scraped:
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     folder = tmp_path_factory.mktemp("real")
-    make_model(folder / "model", seed=1, schedule=WarmUp(steps=30))
+    make_model(folder / "model", seed=1, schedule=WarmUp(steps=200))
     write_dataset(folder / "train.jsonl", count=500, seed=1, split=Split.TRAIN)
     job = yaml.safe_load((ROOT / "examples" / "arithmetic.yaml").read_text())
     job["spec"]["algorithm"] |= {"globalBatchSize": 64, "klCoefficient": 0.1}
-    job["spec"]["training"] |= {"steps": 100_000, "checkpointEverySteps": 3}
+    # A third of the responses is right, and so it stays: ten steps without a difference in rewards
+    # would end the run, be the model hopeless or perfect.
+    job["spec"]["training"] |= {
+        "steps": 100_000,
+        "checkpointEverySteps": 3,
+        "learningRate": 1e-8,
+    }
     # Whatever a planner would choose: panels of inference workers are checked as well.
     del job["spec"]["resources"], job["spec"]["rollout"]
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
@@ -218,6 +224,7 @@ def metrics_of(target: str, scraped: Scraped) -> bytes:
     """Ask a process for its metrics until it answers: it may just have restarted."""
     ends_at, trouble = time.monotonic() + TIMEOUT_SECONDS, ""
     while time.monotonic() < ends_at:
+        assert scraped.process.poll() is None, scraped.log
         try:
             with urllib.request.urlopen(f"http://{target}/metrics", timeout=60) as reply:
                 return bytes(reply.read())
