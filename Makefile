@@ -171,6 +171,9 @@ proof-calculator: $(READY) ## Train a policy to call a calculator: reward, calls
 proof-kill: $(READY) ## Kill a job's processes repeatedly; hours at most, resumable. ARGS='--case kills --seed 1'
 	@$(BIN)/python -m bench.proof.kill $(ARGS)
 
+proof-bad-inputs: $(READY) ## Runs on inputs that must not be trained on, and how they end; minutes. ARGS="--case nan-*"
+	@$(BIN)/python -m bench.proof.bad_inputs $(ARGS)
+
 proof-groupings: $(READY) ## Run PPO with TLS and a crash, for every grouping of tasks on shared GPUs; an hour.
 	@$(BIN)/pytest -q -n 2 --dist worksteal -m 'slow and not cluster' -k in_every_grouping tests/cli
 
@@ -219,6 +222,6 @@ clean: ## Delete what make wrote into the checkout; keep the cache.
 	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs .venv-sbom .venv-mutants runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
-  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-groupings proof-families proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-mutants proof-speed proof-wire \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-bad-inputs proof-groupings proof-families proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-mutants proof-speed proof-wire \
   proof-gsm8k proof-planner gpu \
   clean

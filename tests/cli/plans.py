@@ -33,12 +33,26 @@ PREDICTION = Prediction(
 )
 
 
-def write_plan(folder: Path, groups: Iterable[TaskGroup], *, num_layers: int) -> tuple[str, ...]:
-    """Write a plan and its fleet; return the options by which `hetrl run` takes both."""
+def write_plan(
+    folder: Path,
+    groups: Iterable[TaskGroup],
+    *,
+    num_layers: int,
+    training_stages: tuple[int, ...] = (),
+) -> tuple[str, ...]:
+    """Write a plan and its fleet; return the options by which `hetrl run` takes both.
+
+    ``training_stages`` are the layers of each trainer process; empty: one process has them all.
+    """
     planned = tuple(
-        _group(f"l4-{number:03}", tasks, num_layers=num_layers)
+        _group(
+            f"l4-{number:03}",
+            tasks,
+            stages=(TRAINING_TASKS & tasks and training_stages) or (num_layers,),
+        )
         for number, tasks in enumerate(groups)
     )
+    gpus_per_machine = max(1, len(training_stages))
     plan = Plan(strategy=Strategy.AUTO, groups=planned, prediction=PREDICTION, gap=0.5)
     (folder / "plan.yaml").write_text(yaml.safe_dump(as_object(plan, a_job())))
     fleet = {
@@ -47,7 +61,12 @@ def write_plan(folder: Path, groups: Iterable[TaskGroup], *, num_layers: int) ->
         "metadata": {"name": "small"},
         "spec": {
             "pools": [
-                {"name": "l4", "gpuKind": "L4", "machines": len(planned), "gpusPerMachine": 1}
+                {
+                    "name": "l4",
+                    "gpuKind": "L4",
+                    "machines": len(planned),
+                    "gpusPerMachine": gpus_per_machine,
+                }
             ]
         },
     }
@@ -55,13 +74,13 @@ def write_plan(folder: Path, groups: Iterable[TaskGroup], *, num_layers: int) ->
     return "--plan", str(folder / "plan.yaml"), "--topology", str(folder / "fleet.yaml")
 
 
-def _group(machine: str, tasks: TaskGroup, *, num_layers: int) -> ReplicaGroup:
+def _group(machine: str, tasks: TaskGroup, *, stages: tuple[int, ...]) -> ReplicaGroup:
     return ReplicaGroup(
         tasks=tuple(task for task in Task if task in tasks),
         gpu_kind="L4",
         region="local",
-        parallelism=Parallelism(tensor=1, stage_layers=(num_layers,)),
-        replicas=(Replica(shares=(Share(machine=machine, num_gpus=1),)),),
+        parallelism=Parallelism(tensor=1, stage_layers=stages),
+        replicas=(Replica(shares=(Share(machine=machine, num_gpus=len(stages)),)),),
         memory=MemoryUse(weights_bytes=1),
         training_mode=REPLICATED if TRAINING_TASKS & tasks else None,
         concurrency=64 if Task.ACTOR_GENERATION in tasks else 0,
