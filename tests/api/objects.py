@@ -251,3 +251,8 @@ VALID_JOBS = [
         "a name of 40 characters": {"metadata.name": "a" * 40},
     }.items()
 ]
+
+
+def a_case(name: str, changes: Mapping[str, Any], *said: str) -> Any:
+    """A job that is wrong by these changes, and what the messages must say."""
+    return pytest.param(a_job(changes), said, id=name)

@@ -15,13 +15,14 @@ from hetrl_api.load import parse
 from hetrl_api.plan.plan import HetRLPlan
 from hetrl_api.plan.to_core import from_plan
 from hetrl_api.validation.documents import documents
-from tests.api.mistakes import INVALID_JOBS, INVALID_TOPOLOGIES
+from tests.api.mistakes import INVALID_JOBS
 from tests.api.objects import (
     VALID_JOBS,
     a_job,
     a_topology,
 )
 from tests.api.plans import a_plan_of_10240_gpus
+from tests.api.topology_mistakes import INVALID_TOPOLOGIES
 
 pytestmark = pytest.mark.cluster
 pytest_plugins = ["e2e.cluster.fixtures"]

@@ -6,11 +6,11 @@ import pytest
 from hetrl_api.load import read_fleet
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
-from tests.api.mistakes import INVALID_TOPOLOGIES
 from tests.api.objects import (
     a_topology,
     load_fleet,
 )
+from tests.api.topology_mistakes import INVALID_TOPOLOGIES
 
 
 @pytest.mark.parametrize(("topology", "said"), INVALID_TOPOLOGIES)

@@ -2,7 +2,7 @@
 
 It behaves like the API server for one job, at once and without faults. That suffices to
 ask whether decisions come to rest; how real servers behave is asked of real servers. Pods
-are left to ``stateful_sets``, Kueue to ``queueing``.
+are left to ``pods_model``, Kueue to ``queueing``.
 """
 
 from collections.abc import Callable
@@ -44,9 +44,7 @@ from hetrl_operator.model.observed import (
     FleetSeen,
     JobSeen,
     Observed,
-    PodSeen,
     ProgressSeen,
-    Termination,
 )
 from hetrl_operator.model.parse import child_seen, job_seen, plan_seen
 from hetrl_operator.model.plan_selection import active_plan, named
@@ -62,9 +60,9 @@ from hetrl_operator.planning.inputs import planning_key
 from hetrl_operator.reconcile.snapshot import is_placed
 from hetrl_operator.settings import PodSettings
 from tests.builders import a_kind
+from tests.controller.pods_model import PodsModel
 from tests.controller.queueing import Queue
-from tests.controller.stateful_sets import StatefulSetController
-from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan
+from tests.controller.values import SETTINGS, a_job, a_job_object, a_plan
 
 _OfJob = (
     StartPlanning
@@ -93,7 +91,7 @@ A100S = ClusterSnapshot(
 
 
 @dataclass(slots=True, kw_only=True)
-class ClusterModel:
+class ClusterModel(PodsModel):
     """One job and its objects."""
 
     job: JobSeen
@@ -103,7 +101,6 @@ class ClusterModel:
     left_out: str = ""
     """The nodes that it will not have counted with."""
 
-    now: datetime = NOW
     settings: PodSettings = SETTINGS
     planning: PlanningSeen | None = None
     plans: dict[str, PlanSeen] = field(default_factory=dict)
@@ -117,19 +114,12 @@ class ClusterModel:
     """What the ledger holds for the job."""
 
     children: dict[tuple[str, str], ChildSeen] = field(default_factory=dict)
-    sets: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The StatefulSets by name, as they were applied."""
-
-    pods: dict[str, PodSeen] = field(default_factory=dict)
     progress: ProgressSeen | None = None
     written: list[Action | WriteStatus] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     certificates_issued: int = 0
     lost_nodes: dict[str, datetime] = field(default_factory=dict)
     leaving: dict[str, str] = field(default_factory=dict)
-    taken: dict[str, str] = field(default_factory=dict)
-    """Machines on which the scheduler finds no room, and its words."""
-
     full_machines: FullMachines = field(default_factory=FullMachines)
     choose: Callable[[FullMachines], Answer] | None = None
     """What the planner will say, where that depends on the machines that are avoided."""
@@ -140,16 +130,11 @@ class ClusterModel:
     differs_since: datetime | None = None
     is_deleted: bool = False
     is_gone: bool = False
-    sets_do_nothing: bool = False
-    """Whether pods stay whatever their StatefulSets say, as where a kubelet hangs."""
-
     wake_after_seconds: float | None = None
     """When the operator wants to look again."""
 
     queue: Queue | None = None
     """Kueue, where the cluster has it."""
-
-    controller: StatefulSetController = field(default_factory=StatefulSetController)
 
     @property
     def followed(self) -> PlanSeen:
@@ -180,7 +165,7 @@ class ClusterModel:
         full_machines = self.full_machines.observe(
             self.job.uid,
             pods,
-            self._waiting(),
+            self.waiting(),
             self.now,
             is_placed=is_placed(self.job, sets, pods),
         )
@@ -261,7 +246,7 @@ class ClusterModel:
                 self.certificates_issued += 1
             case RemoveSchedulingGate(pod=name, uid=uid, hostname=hostname):
                 assert self.pods[name].uid == uid
-                self._bind(name, hostname)
+                self.bind(name, hostname)
             case WriteStatus(status=status):
                 self.job = replace(self.job, status=status)
             case AddFinalizer() | RemoveFinalizer() | DeleteJob():
@@ -282,69 +267,6 @@ class ClusterModel:
         finalizers = (FINALIZER,) if isinstance(action, AddFinalizer) else ()
         self.job = replace(self.job, finalizers=finalizers)
         self.is_gone = self.job.is_deleting and not self.job.has_finalizer
-
-    def _bind(self, name: str, hostname: str) -> None:
-        pod = self.pods[name]
-        node = hostname or next(iter(pod.affinity_nodes), "any")
-        if node in self.taken:
-            self.pods[name] = replace(
-                pod,
-                is_gated=False,
-                selected_hostname=node,
-                unschedulable_since=self.now,
-                waiting_reason="Unschedulable",
-                waiting_message=self.taken[node],
-                gpus=1,
-            )
-            return
-        self.pods[name] = replace(
-            pod, is_gated=False, scheduled_at=self.now, node=node, selected_hostname=hostname
-        )
-
-    def _waiting(self) -> dict[str, list[PodSeen]]:
-        """Return by machine the pods that wait for it."""
-        found: dict[str, list[PodSeen]] = {}
-        for pod in self.pods.values():
-            if pod.unschedulable_since and not pod.node:
-                found.setdefault(pod.selected_hostname, []).append(pod)
-        return found
-
-    def take(self, machine: str, words: str) -> None:
-        """Let somebody else's pods fill a machine; the job's are evicted, and made again."""
-        self.taken[machine] = words
-        for pod in tuple(self.pods.values()):
-            if pod.node == machine:
-                self.kill(pod.name)
-
-    def vacate(self, machine: str) -> None:
-        """Let somebody else's pods leave a machine; the scheduler binds what waits for it."""
-        del self.taken[machine]
-        for pod in self._waiting().get(machine, ()):
-            self.pods[pod.name] = replace(
-                pod,
-                node=machine,
-                scheduled_at=self.now,
-                unschedulable_since=None,
-                waiting_reason="",
-                waiting_message="",
-            )
-
-    def make_ready(self) -> None:
-        """Let every pod that may run become ready."""
-        for name, pod in self.pods.items():
-            if pod.node:
-                self.pods[name] = replace(pod, is_ready=True, waiting_reason="")
-
-    def kill(self, name: str) -> None:
-        """Lose a pod; its StatefulSet makes another."""
-        del self.pods[name]
-        self._sync()
-
-    def crash(self, name: str, exit_code: int, message: str = "", *, reason: str = "Error") -> None:
-        """Let a container end; the kubelet starts it again."""
-        pod = self.pods[name]
-        end = Termination(exit_code=exit_code, reason=reason, message=message, at=self.now)
-        self.pods[name] = replace(pod, termination=end, restarts=pod.restarts + 1, is_ready=False)
 
     def change(self, **spec: Any) -> None:
         """Let the user change fields of the spec."""
@@ -370,10 +292,6 @@ class ClusterModel:
         else:
             self.differs_since = self.differs_since or self.now
         return FleetSeen(key=self.fleet, differs_since=self.differs_since)
-
-    def pass_time(self, **units: float) -> None:
-        """Let time pass without anything happening."""
-        self.now += timedelta(**units)
 
     def delete_job(self) -> None:
         """Let somebody delete the job."""
@@ -401,7 +319,7 @@ class ClusterModel:
         self.children[kind, name] = child_seen(kind, body)
         if kind == "StatefulSet":
             self.sets[name] = manifest
-            self._sync()
+            self.sync()
 
     def store_plan(self, body: dict[str, Any]) -> PlanSeen:
         """Create a HetRLPlan of any author."""
@@ -446,12 +364,7 @@ class ClusterModel:
         else:
             del self.children[action.kind, action.name]
             self.sets.pop(action.name, None)
-            self._sync()
-
-    def _sync(self) -> None:
-        """Make the pods what the StatefulSets want."""
-        if not self.sets_do_nothing:
-            self.pods = self.controller.synced(self.sets, self.pods, now=self.now)
+            self.sync()
 
 
 def a_cluster(job: JobSeen, answer: Plan) -> ClusterModel:

@@ -111,3 +111,35 @@ def matches_answer(pattern: ast.pattern | None) -> bool:
             return name in ANSWERS
         case _:
             return False
+
+
+def test_strategies_are_matched_in_one_place() -> None:
+    # Elsewhere a strategy is an object: a second table of them would miss the next one.
+    places = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "operator").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if any(map(is_strategy, compared_by(node)))
+    }
+    assert places == {"operator/hetrl_planner/strategies/registry.py"}
+
+
+def compared_by(node: ast.AST) -> list[ast.expr | None]:
+    """The values that a value is compared with: in patterns, comparisons and keys of tables."""
+    match node:
+        case ast.MatchValue(value=value):
+            return [value]
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+        case ast.Dict(keys=keys):
+            return list(keys)
+        case _:
+            return []
+
+
+def is_strategy(value: ast.expr | None) -> bool:
+    return (
+        isinstance(value, ast.Attribute)
+        and isinstance(value.value, ast.Name)
+        and value.value.id == "Strategy"
+    )

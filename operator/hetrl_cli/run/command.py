@@ -5,7 +5,8 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from hetrl_cli.run.display.progress import Progresses
 from hetrl_cli.run.display.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.execute import Ended, Limits, execute
 from hetrl_cli.run.metrics.scrape import recorded
+from hetrl_cli.run.processes.process import Command
 from hetrl_cli.run.processes.restart import Failed, Succeeded
 from hetrl_cli.run.processes.supervisor import End, Stopped
 from hetrl_cli.run.setup.folder import RunFolder, take
@@ -124,16 +126,16 @@ def command(
 
     Ends 0 when the run succeeded, 1 when it failed or could not start, 130 after Ctrl-C.
     """
-    try:
-        experiment = Experiment(
-            engine=engine,
-            steps=steps,
-            seed=seed,
-            learning_rate=learning_rate,
-            shuffle_rewards=shuffle_rewards,
-            traces=traces,
-            allowed_changes=allowed_changes,
-        )
+    experiment = Experiment(
+        engine=engine,
+        steps=steps,
+        seed=seed,
+        learning_rate=learning_rate,
+        shuffle_rewards=shuffle_rewards,
+        traces=traces,
+        allowed_changes=allowed_changes,
+    )
+    with _refusals():
         prepared = prepare(job, topology=topology, claims=dict(claims), experiment=experiment)
         folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)
         if resumed:
@@ -146,27 +148,21 @@ def command(
         if not resumed:
             _own(folder, resumed=False)
         commands = fill(folder, prepared, plan, resumed=resumed, encrypted=tls)
+    limits = _limits(prepared, stall_seconds)
+    ended = asyncio.run(_execute(commands, folder, prepared, plan, limits, display=display))
+    _draw(folder, prepared, plan)
+    _finish(ended, folder)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Show why a run cannot start as the command's error."""
+    try:
+        yield
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    console = Console()
-    live = console.is_terminal if display is None else display
-    ended = asyncio.run(
-        _recorded(
-            folder,
-            plan,
-            lambda: execute(
-                commands,
-                progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
-                screen=LiveScreen(console) if live else PlainScreen(console),
-                start=_start(prepared, plan),
-                limits=_limits(prepared, stall_seconds),
-            ),
-        )
-    )
-    _draw(folder, prepared, plan)
-    _finish(ended, folder)
 
 
 def _own(folder: RunFolder, *, resumed: bool) -> None:
@@ -186,10 +182,26 @@ def _finished_in(folder: RunFolder, prepared: Prepared) -> str:
     )
 
 
-async def _recorded(folder: RunFolder, plan: Plan, run: Callable[[], Awaitable[Ended]]) -> Ended:
-    """Run, and record metrics meanwhile."""
+async def _execute(
+    commands: tuple[Command, ...],
+    folder: RunFolder,
+    prepared: Prepared,
+    plan: Plan,
+    limits: Limits,
+    *,
+    display: bool | None,
+) -> Ended:
+    """Run the processes, and record metrics meanwhile."""
+    console = Console()
+    live = console.is_terminal if display is None else display
     async with recorded(folder, folder.identity(), plan) as series:
-        ended = await run()
+        ended = await execute(
+            commands,
+            progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
+            screen=LiveScreen(console) if live else PlainScreen(console),
+            start=_start(prepared, plan),
+            limits=limits,
+        )
         series.phase = _phase(ended.end)
     if series.trouble:
         click.echo(f"{folder.metrics_file} is incomplete: {series.trouble}", err=True)

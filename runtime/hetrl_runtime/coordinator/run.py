@@ -4,7 +4,6 @@ Every change is written to the journal before its answer leaves. ``now`` is any 
 in seconds; calls come one at a time, from one event loop.
 """
 
-import json
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,11 +11,13 @@ from pathlib import Path
 from hetrl_core.job.identity import UNKNOWN, Value
 from hetrl_core.launch import Launch
 from hetrl_core.plan.pod_sets import slug
-from hetrl_core.task import Role, Task
+from hetrl_core.task import Role
+from hetrl_runtime.coordinator.inference_demand import InferenceDemand
 from hetrl_runtime.coordinator.ingest import Ingest
 from hetrl_runtime.coordinator.journal import history, journal
 from hetrl_runtime.coordinator.journal.history import Recorded
 from hetrl_runtime.coordinator.journal.run_journal import RunJournal
+from hetrl_runtime.coordinator.leasing import Leasing
 from hetrl_runtime.coordinator.reporting.progress import RunSnapshot
 from hetrl_runtime.coordinator.reporting.reporting import Reporting
 from hetrl_runtime.coordinator.rules.commits import CommitRefused
@@ -25,21 +26,19 @@ from hetrl_runtime.coordinator.rules.deadlines import SignsOfLife, verdict
 from hetrl_runtime.coordinator.rules.dynamic_sampling import DynamicSampling
 from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
 from hetrl_runtime.coordinator.rules.members import Member, Members
-from hetrl_runtime.coordinator.rules.open_groups import GroupLease
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.rules.reward_budget import RewardBudget
 from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
-from hetrl_runtime.data.left_out import LeftOutPrompt, LeftOutReason
+from hetrl_runtime.coordinator.versions import Versions
+from hetrl_runtime.data.left_out import LeftOutPrompt
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
-from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.tracing.groups import GroupTraces
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
-from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
+from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.validation import limits_of
 from hetrl_runtime.wire.values import (
-    ALL_STEPS_DONE,
     Announcement,
     Ending,
     ProcessStatus,
@@ -106,39 +105,69 @@ class Run:
             prompts.leave_out(each)
         self._traces = GroupTraces(tracer, job_uid=launch.job.uid)
         self._data = data
-        self._first_epoch = first_epoch
         self._started_at = now
-        self._batch_out_since: float | None = None
-        path = Path(launch.state_path) / f"journal-{slug(launch.job.uid)}"
-        limits = limits_of(launch)
+        self._inference = InferenceDemand(launch, self.state, self.members, now=now)
+        self.journal, trainer_instance = self._recover(now=now)
+        self._leasing = Leasing(
+            self.state,
+            self.journal,
+            self._reporting,
+            self._traces,
+            prompts=prompts,
+            may_lease=self._may_lease,
+            end=self.end,
+        )
+        self._ingest = self._make_ingest()
+        self._ingest.accepted_at = now if self.state.epoch else None
+        self._versions = self._make_versions(first_epoch, trainer_instance)
+
+    def _recover(self, *, now: float) -> tuple[RunJournal, str]:
+        """Rebuild the run of the journal; return the journal and its trainer's instance."""
+        path = Path(self.launch.state_path) / f"journal-{slug(self.launch.job.uid)}"
+        limits = limits_of(self.launch)
         recovered = history.replay(self.state, journal.read(path), now=now, limits=limits)
         self._check_data(recovered.data, of=f"journal {path}")
         self.ending = self._surviving(recovered.ending)
-        self._trainer_instance = recovered.trainer_instance
-        self._inference_needed_since = now
         if self.state.epoch:
             self._reporting.progresses.begin(now=now)
         newest = recovered.newest
         if newest and not self._reporting.has_step(newest.done, epoch=self.state.epoch):
             self._record(newest, now=now)
-        self.journal = RunJournal(path, data=data)
-        if self.state.epoch and not self.ending and recovered.data != data:
-            self.journal.begin_epoch(self.state, self._trainer_instance)
-        self._ingest = Ingest(
+        written = RunJournal(path, data=self._data)
+        if self.state.epoch and not self.ending and recovered.data != self._data:
+            written.begin_epoch(self.state, recovered.trainer_instance)
+        return written, recovered.trainer_instance
+
+    def _make_ingest(self) -> Ingest:
+        has_judged = bool(self.state.version or self.state.num_buffered)
+        return Ingest(
             self.state,
             self.journal,
             self._reporting,
             self._traces,
-            limits=limits,
-            dynamic_sampling=DynamicSampling(launch.algorithm),
-            failure_budget=FailureBudget(prompts),
-            reward_budget=RewardBudget(
-                launch.algorithm, has_judged=bool(self.state.version or self.state.num_buffered)
-            ),
-            leave_out=self._leave_out_failed,
+            limits=limits_of(self.launch),
+            dynamic_sampling=DynamicSampling(self.launch.algorithm),
+            failure_budget=FailureBudget(self._prompts),
+            reward_budget=RewardBudget(self.launch.algorithm, has_judged=has_judged),
+            leave_out=self._leasing.leave_out_failed,
             end=self.end,
         )
-        self._ingest.accepted_at = now if self.state.epoch else None
+
+    def _make_versions(self, first_epoch: int, trainer_instance: str) -> Versions:
+        return Versions(
+            self.state,
+            self.journal,
+            self._reporting,
+            self._traces,
+            self._ingest,
+            prompts=self._prompts,
+            inference=self._inference,
+            record=self._record,
+            end=self.end,
+            num_steps=self.launch.training.steps,
+            first_epoch=first_epoch,
+            trainer_instance=trainer_instance,
+        )
 
     def close(self) -> None:
         """Write everything to the disk."""
@@ -167,7 +196,7 @@ class Run:
         if earlier:
             self.state.release(earlier.process)
         if member.role is Role.TRAINER:
-            self._begin(resume or ResumePoint(), member, now=now)
+            self._versions.begin(resume or ResumePoint(), member, now=now)
         log.info(
             "process registered: process=%s role=%s epoch=%d version=%d",
             member.process,
@@ -217,22 +246,10 @@ class Run:
         self, process: str, *, worker_version: int, max_trajectories: int, now: float
     ) -> tuple[PromptLease, ...] | WorkerBehind:
         """Lease prompts to a worker, as many as the bound allows."""
-        leases: tuple[PromptLease, ...] = ()
-        while self._may_lease and not leases:
-            groups = self.state.lease(
-                process, worker_version=worker_version, max_trajectories=max_trajectories, now=now
-            )
-            if isinstance(groups, WorkerBehind) or not groups:
-                self._traces.waits(process, now=now)
-                return groups if isinstance(groups, WorkerBehind) else ()
-            ids = [identity for group in groups for identity in group.ids]
-            self.journal.write_lease(process, ids, worker_version=worker_version)
-            leases = tuple(each for each in map(self._prompt_lease, groups) if each)
-        if not leases:
-            return ()
-        return self._traces.leased(process, leases, worker_version=worker_version, now=now)
+        return self._leasing.lease(
+            process, worker_version=worker_version, max_trajectories=max_trajectories, now=now
+        )
 
-    @property
     def _may_lease(self) -> bool:
         is_over = self.ending or self._is_trained
         return not (is_over or not self.state.epoch or self._awaits_rows)
@@ -241,45 +258,9 @@ class Run:
     def _awaits_rows(self) -> bool:
         return self.checks_rows and not (self.state.version or self.state.num_buffered)
 
-    def _prompt_lease(self, group: GroupLease) -> PromptLease | None:
-        """Return a lease with its prompt; None where the prompt cannot be read, and is left out."""
-        try:
-            prompt = self._prompts.of_group(group.group)
-            columns = json.dumps(dict(prompt.columns), default=str) if prompt.columns else ""
-        except (OSError, ValueError, RecursionError) as error:
-            self.state.abandon(group.group)
-            self.journal.add_abandoned(group.group)
-            self._leave_out_group(group.group, LeftOutReason.ROW_UNREADABLE, str(error))
-            return None
-        return PromptLease(
-            epoch=self.state.epoch,
-            group=group.group,
-            members=group.members,
-            question=prompt.question,
-            answer=prompt.answer,
-            columns=columns,
-            messages=json.dumps(prompt.messages) if prompt.messages else "",
-        )
-
     def leave_out(self, prompt: LeftOutPrompt) -> None:
         """Leave a prompt out of all passes; end the run where none is left."""
-        if not self._prompts.leave_out(prompt):
-            return
-        self._reporting.add_left_out(prompt)
-        if ending := self._prompts.ending:
-            self.end(ending)
-
-    def _leave_out_failed(self, failed: FailedTrajectory) -> None:
-        known = failed.left_out in set(LeftOutReason)
-        reason = LeftOutReason(failed.left_out) if known else LeftOutReason.ROW_UNREADABLE
-        self._leave_out_group(failed.group, reason, failed.error)
-
-    def _leave_out_group(self, group: int, reason: LeftOutReason, detail: str) -> None:
-        index = self._prompts.index(group)
-        line = index + 1
-        if reason is not LeftOutReason.ROW_UNREADABLE:
-            line = self._prompts.of_group(group).line
-        self.leave_out(LeftOutPrompt(index=index, line=line, reason=reason, detail=detail))
+        self._leasing.leave_out(prompt)
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
         """Take trajectories in; receipts may leave once the journal has written deliveries."""
@@ -289,15 +270,7 @@ class Run:
 
     def batch(self, *, now: float) -> tuple[DeliveredTrajectory, ...]:
         """Return the batch of the current version; empty while it is not full."""
-        batch = self.state.batch()
-        if batch and self._batch_out_since is None:
-            self._hand_out(batch, now=now)
-        return batch
-
-    @FaultPoints(after=Point.BATCH_CHOSEN)
-    def _hand_out(self, batch: tuple[DeliveredTrajectory, ...], *, now: float) -> None:
-        self._batch_out_since = now
-        self._traces.handed_out(batch, now=now)
+        return self._versions.batch(now=now)
 
     def commit(
         self,
@@ -316,29 +289,15 @@ class Run:
         After the last version the run goes on until the trainer ends it: a trainer that dies
         before its checkpoint is written resumes from an earlier one and repeats the rest.
         """
-        is_news = version != self.state.version
-        done = self.state.commit(version, consumed=consumed, discarded=discarded)
-        if isinstance(done, CommitRefused):
-            return done
-        if is_news:
-            self._batch_out_since = None
-            # Nothing could be accepted while the bound was full: the wait starts again.
-            self._ingest.accepted_at = now
-            self.journal.write_commit(
-                version, consumed=consumed, discarded=discarded, report=report
-            )
-            commit = Recorded(done=done, num_discarded=len(discarded), report=report)
-            self._report_commit(commit, step=traceparent, now=now)
-            self.journal.compact_if_long(self.state, self._trainer_instance)
-        if ending:
-            self.end(ending)
-        return done.resume
-
-    @FaultPoints(after=Point.COMMIT_REPORTED)
-    def _report_commit(self, commit: Recorded, *, step: str, now: float) -> None:
-        done = commit.done
-        self._traces.consumed(done.consumed, version=done.resume.version - 1, step=step, now=now)
-        self._record(commit, now=now)
+        return self._versions.commit(
+            version,
+            consumed=consumed,
+            discarded=discarded,
+            report=report,
+            ending=ending,
+            now=now,
+            traceparent=traceparent,
+        )
 
     def end(self, ending: Ending) -> None:
         """End the run, once; what comes later does not change the reason."""
@@ -372,9 +331,9 @@ class Run:
             started_at=self._started_at,
             trainer_seen_at=self.members.seen_at(Role.TRAINER),
             workers_seen_at=self.members.seen_at(Role.ROLLOUT),
-            inference_seen_at=self._inference_seen_at,
-            inference_needed_since=self._inference_needed_since if self._asked else None,
-            batch_out_since=self._batch_out_since,
+            inference_seen_at=self._inference.seen_at,
+            inference_needed_since=self._inference.needed_since,
+            batch_out_since=self._versions.batch_out_since,
             accepted_at=None if self._is_trained else self._ingest.accepted_at,
             longest_step_seconds=self._reporting.progresses.longest_step_seconds,
         )
@@ -398,22 +357,6 @@ class Run:
         )
 
     @property
-    def _asked(self) -> tuple[Task, ...]:
-        """What rollouts need inference workers for."""
-        has_model = self.launch.data.model is not None
-        return (
-            *((Task.REFERENCE_INFERENCE,) if self.state.needs_reference else ()),
-            *((Task.REWARD_INFERENCE,) if has_model else ()),
-        )
-
-    @property
-    def _inference_seen_at(self) -> float | None:
-        """Return when somebody was last heard of for each of these; None where never."""
-        times = [self.members.seen_at(task) for task in self._asked]
-        known = [each for each in times if each is not None]
-        return min(known) if known and len(known) == len(times) else None
-
-    @property
     def _is_trained(self) -> bool:
         return self.state.version >= self.launch.training.steps
 
@@ -424,54 +367,12 @@ class Run:
         """Return the end that a journal has, unless the job wants more steps by now."""
         return None if ending and ending.succeeded and not self._is_trained else ending
 
-    def _begin(self, resume: ResumePoint, trainer: Member, *, now: float) -> None:
-        # A trainer that lives on never goes back; it may only not have heard of its last commit.
-        is_same = trainer.instance == self._trainer_instance
-        if self.state.epoch and is_same and resume.version <= self.state.version:
-            return
-        if trainer.needs_reference and not self.state.needs_reference:
-            self._inference_needed_since = now
-        # A batch that was out when the last trainer ended may be what ended it.
-        poison = self.state.blame_batch() if self._batch_out_since is not None else ()
-        lost = self.state.begin(
-            resume,
-            epoch=max(self.state.epoch + 1, self._first_epoch),
-            needs_reference=trainer.needs_reference,
-        )
-        self._quarantine(poison)
-        self._trainer_instance = trainer.instance
-        self._batch_out_since = None
-        self._ingest.accepted_at = now
-        self._reporting.progresses.begin(now=now)
-        self.journal.begin_epoch(self.state, self._trainer_instance)
-        if resume.version >= self.launch.training.steps:
-            message = f"{resume.version} steps were done before, by the run that this one continues"
-            self.end(Ending(reason=ALL_STEPS_DONE, message=message))
-        log.info(
-            "epoch began: epoch=%d version=%d kept=%d lost=%d",
-            self.state.epoch,
-            self.state.version,
-            self.state.num_buffered,
-            lost,
-        )
-
-    def _quarantine(self, trajectories: tuple[DeliveredTrajectory, ...]) -> None:
-        """Go on without trajectories with which trainers ended."""
-        if not trajectories:
-            return
-        self._reporting.quarantine(
-            trajectories, line_of=lambda group: self._prompts.of_group(group).line
-        )
-        for group in {each.group for each in trajectories}:
-            self.state.abandon(group)
-            self._traces.abandoned(group, "in quarantine: trainers ended with it")
-
     def _snapshot(self) -> RunSnapshot:
         return RunSnapshot(
             version=self.state.version,
             has_trainer=bool(self.members.num(Role.TRAINER)),
             num_workers=self.members.num(Role.ROLLOUT),
-            lacks_inference=not all(map(self.members.num, self._asked)),
+            lacks_inference=self._inference.is_lacking,
             trainer_waits=self.trainer_waits,
             workers_waiting=len(self.workers_waiting),
             workers_behind=sum(self.workers_waiting.values()),

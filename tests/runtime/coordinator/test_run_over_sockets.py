@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import json
-import os
-import threading
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,79 +19,17 @@ from hetrl_runtime.transport.clients.coordinator_client import (
 from hetrl_runtime.transport.errors import Refused, RunEnded
 from hetrl_runtime.wire.trajectory import FailedTrajectory
 from hetrl_runtime.wire.values import (
-    ALL_STEPS_DONE,
     Ending,
-    Outcome,
-    ProcessStatus,
     PromptLease,
     ResumePoint,
     StepReport,
 )
+from tests.runtime.coordinator.clients import DONE, a_worker, answer_everything, train
 from tests.runtime.coordinators import a_coordinator
 from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
 
 pytestmark = pytest.mark.slow
-
-DONE = Ending(reason=ALL_STEPS_DONE, message="5 steps are done")
-
-
-async def a_worker(launch: Launch, *, process: str, reward: float = 1.0) -> int:
-    """A rollout worker without a model: follows announcements, answers every prompt at once."""
-    try:
-        async with WorkerClient(launch, process=process) as client:
-            return await answer_everything(client, process=process, reward=reward)
-    except RunEnded:
-        # The others were quicker than this one's registration.
-        return 0
-
-
-async def answer_everything(client: WorkerClient, *, process: str, reward: float) -> int:
-    delivered = 0
-    version = 0
-
-    async def follow() -> None:
-        nonlocal version
-        async for news in client.announcements():
-            version = news.version
-
-    following = asyncio.create_task(follow())
-    with contextlib.suppress(RunEnded):
-        while not following.done():
-            client.report(ProcessStatus(version=version, generated_tokens=delivered * 3))
-            for lease in await client.lease(version=version, max_trajectories=3):
-                for identity in lease.ids:
-                    trajectory = a_trajectory(
-                        *identity,
-                        versions=(version, version),
-                        epoch=lease.epoch,
-                        process=process,
-                        reward=reward,
-                    )
-                    if await client.deliver(trajectory) is Outcome.ACCEPTED:
-                        delivered += 1
-    await following
-    return delivered
-
-
-def train(launch: Launch, *, resume: ResumePoint, until: int) -> list[list[str]]:
-    """A trainer without a model; returns the ids that each step consumed."""
-    steps = []
-    with TrainerClient(launch, process="trainer-0") as client:
-        client.register(resume)
-        for version in range(resume.version, until):
-            batch = client.next_batch(version=version)
-            assert all(version - each.oldest_version <= 1 for each in batch)
-            steps.append([str(each.id) for each in batch])
-            point = client.commit(
-                version=version + 1,
-                consumed=[each.id for each in batch],
-                report=StepReport(step_seconds=0.1, metrics={"loss": 0.5}),
-            )
-            assert point.version == version + 1
-        if until == launch.training.steps:
-            client.conclude(version=until, ending=DONE)
-    return steps
 
 
 async def test_run_goes_from_registration_to_its_last_step(tmp_path: Path) -> None:
@@ -164,119 +100,6 @@ async def test_process_of_another_job_is_refused(tmp_path: Path) -> None:
         with pytest.raises(Refused, match=r"runs job default/sums \(uid 0b1c\), not .*uid other"):
             async with WorkerClient(stranger, process="rollout-0"):
                 pass
-
-
-@dataclass
-class Pause:
-    """Between two of four steps, for a fault of the coordinator."""
-
-    begun: threading.Event = field(default_factory=threading.Event)
-    over: threading.Event = field(default_factory=threading.Event)
-
-    def take(self, version: int) -> None:
-        if version == 2:
-            self.begun.set()
-            assert self.over.wait(30)
-
-
-def nothing(version: int) -> None:
-    """Take no pause."""
-
-
-def four_steps(
-    launch: Launch,
-    *,
-    before_batch: Callable[[int], None] = nothing,
-    before_commit: Callable[[int], None] = nothing,
-) -> list[str]:
-    consumed = []
-    with TrainerClient(launch, process="trainer-0") as client:
-        client.register(ResumePoint())
-        for version in range(4):
-            before_batch(version)
-            ids = [each.id for each in client.next_batch(version=version)]
-            before_commit(version)
-            client.commit(version=version + 1, consumed=ids, report=StepReport())
-            consumed += ids
-        client.conclude(version=4, ending=DONE)
-    return [str(identity) for identity in consumed]
-
-
-async def test_restarted_coordinator_resumes_where_it_was(tmp_path: Path) -> None:
-    launch = a_launch(tmp_path, steps=4)
-    pause = Pause()
-
-    worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
-    training = asyncio.create_task(asyncio.to_thread(four_steps, launch, before_batch=pause.take))
-    async with a_coordinator(launch):
-        assert await asyncio.to_thread(pause.begun.wait, 30)
-    async with a_coordinator(launch) as coordinator:
-        pause.over.set()
-        consumed = await training
-        await worker
-        ending = await coordinator
-
-    assert ending
-    assert ending.succeeded
-    assert len(set(consumed)) == len(consumed) == 16
-
-
-async def test_restarted_trainer_takes_the_run_back_to_its_checkpoint(tmp_path: Path) -> None:
-    launch = a_launch(tmp_path, steps=4)
-
-    async with a_coordinator(launch) as coordinator:
-        worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
-        first = await asyncio.to_thread(train, launch, resume=ResumePoint(), until=3)
-        again = await asyncio.to_thread(train, launch, resume=ResumePoint(), until=4)
-        await worker
-        ending = await coordinator
-
-    assert ending
-    assert ending.succeeded
-    # The lost history's groups are generated and trained again, each once.
-    consumed = [identity for step in again for identity in step]
-    assert len(set(consumed)) == len(consumed) == 16
-    assert {each for step in first for each in step} <= set(consumed)
-
-
-async def test_trainer_that_is_further_than_a_damaged_journal_is_followed(tmp_path: Path) -> None:
-    launch = a_launch(tmp_path, steps=4)
-    pause = Pause()
-
-    worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
-    training = asyncio.create_task(asyncio.to_thread(four_steps, launch, before_commit=pause.take))
-    async with a_coordinator(launch):
-        assert await asyncio.to_thread(pause.begun.wait, 30)
-    (journal,) = Path(launch.state_path).glob("journal-*")
-    # Of two versions that were committed, the disk has lost one or both.
-    os.truncate(journal, journal.stat().st_size // 2)
-    async with a_coordinator(launch) as coordinator:
-        pause.over.set()
-        consumed = await training
-        await worker
-        ending = await coordinator
-
-    assert ending == DONE
-    assert len(set(consumed)) == len(consumed) == 16
-
-
-async def test_restarted_coordinator_tells_late_workers_of_the_end(
-    tmp_path: Path,
-) -> None:
-    launch = a_launch(tmp_path, steps=1)
-    async with a_coordinator(launch) as coordinator:
-        worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
-        await asyncio.to_thread(train, launch, resume=ResumePoint(), until=1)
-        await worker
-        await coordinator
-
-    async with a_coordinator(launch) as coordinator:
-        # It might have left at once: its journal names no process.
-        await asyncio.sleep(1.0)
-        with pytest.raises(RunEnded, match="steps are done"):
-            await asyncio.to_thread(train, launch, resume=ResumePoint(), until=1)
-
-        assert await coordinator == DONE
 
 
 async def test_prompt_that_no_engine_can_take_ends_the_run(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory
 from hetrl_runtime.wire.values import PromptLease, StepReport
-from tests.runtime.coordinator.test_run import WORKER, a_run, register
+from tests.runtime.coordinator.runs import WORKER, a_run, register
 from tests.runtime.launches import a_launch
 from tests.runtime.tracing.collector import Collector, Seen, a_collector
 from tests.runtime.trajectories import a_trajectory
