@@ -8,6 +8,7 @@ import click
 
 from hetrl_api.load import load_job
 from hetrl_core.job.architecture import contradictions, from_hugging_face
+from hetrl_core.job.known_dimensions import known_dimensions
 from hetrl_core.job.spec import JobSpec, ModelFiles
 from hetrl_core.model.check import ModelFacts, ModelProblems, Use, checked
 from hetrl_core.model.context import Lengths
@@ -76,8 +77,9 @@ def read_job(path: Path) -> JobSpec:
 def with_models_checked(job: JobSpec, *, needs_weights: bool) -> JobSpec:
     """Check the models of a job that are on this machine, and fill in the policy's dimensions.
 
-    A model that is not on this machine keeps its dimensions, which may be ``None``; the caller
-    decides whether that matters. Without ``needs_weights`` a ``config.json`` is enough.
+    A model that is not on this machine has the dimensions that the job gives, else those of the
+    table of known models, else ``None``; the caller decides whether that matters. Without
+    ``needs_weights`` a ``config.json`` is enough.
 
     Raises:
         ClickException: a model cannot be used, or is not what the job says of it.
@@ -87,7 +89,7 @@ def with_models_checked(job: JobSpec, *, needs_weights: bool) -> JobSpec:
         _facts(data.model, Use.REWARD, needs_weights=needs_weights)
     facts = _facts(job.model, Use.CAUSAL, data.lengths, needs_weights=needs_weights)
     if facts is None:
-        return job
+        return _with_known_dimensions(job)
     try:
         found = from_hugging_face(facts.config)
     except ValueError as error:
@@ -98,6 +100,15 @@ def with_models_checked(job: JobSpec, *, needs_weights: bool) -> JobSpec:
             raise click.ClickException(f"{what} is not what the job says: {'; '.join(odd)}")
         return job
     return replace(job, model=replace(job.model, architecture=found))
+
+
+def _with_known_dimensions(job: JobSpec) -> JobSpec:
+    """Fill in the dimensions of a well-known model of the Hub, and say that they are from there."""
+    known = None if job.model.architecture else known_dimensions(job.model)
+    if known is None:
+        return job
+    click.echo(f"note: {known.origin}", err=True)
+    return replace(job, model=replace(job.model, architecture=known.architecture))
 
 
 def _facts(

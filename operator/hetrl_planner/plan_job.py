@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.known_dimensions import similar_known_models
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Outcome, Plan
 from hetrl_planner.explain.bound import bound_on
@@ -78,7 +79,8 @@ def _refusals(job: JobSpec) -> tuple[str, ...]:
         return ()
     return (
         f"the dimensions of model {job.model.source} are not known: give "
-        "model.architecture, or a source whose config.json can be read",
+        "model.architecture, or a source whose config.json can be read"
+        f"{similar_known_models(job.model)}",
     )
 
 

@@ -154,6 +154,28 @@ def test_dimensions_come_from_the_models_own_config(folder: Path) -> None:
     assert ask(folder, "-f", job).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("revision", "said"),
+    [
+        pytest.param({}, "as of commit b968826d9c46\n", id="no revision"),
+        pytest.param({"revision": "main"}, "and the job names revision main: give", id="another"),
+    ],
+)
+def test_dimensions_of_a_known_hub_model_come_from_the_table(
+    folder: Path, revision: dict[str, str], said: str
+) -> None:
+    hub = {"source": {"hub": "Qwen/Qwen3-8B"}} | revision
+    by_table = ask(folder, "-f", write_job(folder, model=hub), "-o", "json")
+    stated = ask(
+        folder, "-f", write_job(folder, model=hub | {"architecture": QWEN3_8B}), "-o", "json"
+    )
+
+    assert by_table.stdout == stated.stdout
+    assert "note: the dimensions of Qwen/Qwen3-8B come from the table" in by_table.stderr
+    assert said in by_table.stderr
+    assert "table of known models" not in stated.stderr
+
+
 def test_supported_plan_has_no_note(folder: Path) -> None:
     (folder / "model").mkdir()
     (folder / "model/config.json").write_text(json.dumps(SMALL_CONFIG))
@@ -178,8 +200,9 @@ def test_missing_plan_ends_with_every_reason(folder: Path) -> None:
         pytest.param({"training": {"steps": 0}}, "spec.training.steps must be >= 1", id="value"),
         pytest.param({"trainning": {}}, "trainning", id="misspelt field"),
         pytest.param(
-            {"model": {"source": {"hub": "Qwen/Qwen3-8B"}}},
-            "Qwen/Qwen3-8B are not known",
+            {"model": {"source": {"hub": "Qwen/Qwen3-8"}}},
+            "are not known: give model.architecture, or a source whose config.json can be read; "
+            "known Hub ids that are similar: Qwen/Qwen3-8B",
             id="unknown dimensions",
         ),
     ],

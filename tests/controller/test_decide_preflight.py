@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from hetrl_api.job.status import PreflightStatus
+from hetrl_api.job.to_core import from_architecture
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.known_dimensions import known_dimensions
+from hetrl_core.job.spec import ModelFiles
 from hetrl_core.plan.plan import Infeasible
-from hetrl_core.preflight import PreflightReport, report_to_json
+from hetrl_core.preflight import PreflightReport, digest_of, report_to_json, request_of
 from hetrl_operator.decide import preflight
 from hetrl_operator.model.actions import Apply, Delete, WriteStatus
 from hetrl_operator.model.observed import Observed, PreflightPodSeen
@@ -109,6 +114,87 @@ def test_dimensions_that_are_not_the_models_end_the_job() -> None:
     assert reason_of(cluster, ConditionType.FAILED) == "ModelInvalid"
     failed = next(each for each in cluster.job.status.conditions if each.type == "Failed")
     assert "spec.model.architecture.layers is 3, and 4 by config.json" in failed.message
+
+
+HUB = {"source": {"hub": "Qwen/Qwen3-0.6B"}}
+
+
+def known() -> ModelArchitecture:
+    found = known_dimensions(ModelFiles(source="Qwen/Qwen3-0.6B", is_path=False))
+    assert found
+    return found.architecture
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        pytest.param({}, (), id="as in the table"),
+        pytest.param(
+            {"num_layers": 4}, ("the table's layers is 28, and 4 by config.json",), id="4"
+        ),
+    ],
+)
+def test_known_hub_model_is_planned_before_its_preflight(
+    changes: dict[str, int], said: tuple[str, ...]
+) -> None:
+    cluster = a_checked_job(model=HUB)
+    cluster.settle()
+    assert reason_of(cluster, ConditionType.PLANNED) == Reason.CHECKING
+    assert cluster.job.parsed
+    assert cluster.job.parsed.spec.model.architecture == known()
+
+    cluster.report(replace(PASSED, architecture=replace(known(), **changes)))
+    cluster.settle()
+
+    assert reason_of(cluster, ConditionType.PLANNED) == Reason.PLAN_READY
+    status = cluster.job.status.preflight
+    assert status
+    assert status.architecture
+    assert status.architecture.layers == changes.get("num_layers", 28)
+    assert [each for each in status.notes if "table" in each] == [
+        f"Qwen/Qwen3-0.6B is not as in the table of known models, and is planned again: {each}"
+        for each in said
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        pytest.param(HUB, "as of commit c1899de289a0", id="no revision"),
+        pytest.param(HUB | {"revision": "v1"}, "the job names revision v1", id="another revision"),
+    ],
+)
+def test_plan_only_job_of_a_known_model_needs_no_pod(model: dict[str, Any], said: str) -> None:
+    cluster = a_checked_job(model=model, planning={"mode": "PlanOnly"})
+
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Planned"
+    assert cluster.num_pods_created == 0
+    planned = next(each for each in cluster.job.status.conditions if each.type == "Planned")
+    assert said in planned.message
+
+
+def test_plan_key_is_by_table_as_by_preflight() -> None:
+    # Gemma has more vectors in a layer than the API's fields can say.
+    model = ModelFiles(source="google/gemma-2-2b-it", is_path=False)
+    body = a_job_object(model={"source": {"hub": model.source}})
+    by_table = job_seen(body).parsed
+    dimensions = known_dimensions(model)
+    assert by_table
+    assert dimensions
+    checked = PreflightStatus(
+        digest=digest_of(request_of(by_table.spec)),
+        architecture=from_architecture(dimensions.architecture),
+    )
+
+    read = job_seen(
+        body | {"status": {"preflight": checked.model_dump(mode="json", by_alias=True)}}
+    )
+
+    assert read.parsed
+    assert read.parsed.spec == by_table.spec
+    assert (by_table.dimensions_origin != "", read.parsed.dimensions_origin) == (True, "")
 
 
 def test_job_that_fits_nowhere_is_not_checked() -> None:
@@ -295,12 +381,21 @@ def test_architecture_is_read_from_the_preflight_of_the_same_model() -> None:
     assert other.parsed.spec.model.architecture is None
 
 
-def test_job_without_dimensions_is_invalid_where_preflights_are_off() -> None:
-    cluster = CheckedCluster(job=a_job(model={"source": {"hub": "a/b"}}), answer=a_plan())
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        pytest.param("a/b", "plans are made of it", id="like none"),
+        pytest.param("Qwen/Qwen3-0.6", "similar: Qwen/Qwen3-0.6B", id="like a known one"),
+    ],
+)
+def test_job_without_dimensions_is_invalid_where_preflights_are_off(name: str, said: str) -> None:
+    cluster = CheckedCluster(job=a_job(model={"source": {"hub": name}}), answer=a_plan())
 
     cluster.settle()
 
     assert reason_of(cluster, ConditionType.ACCEPTED) == Reason.INVALID_SPEC
+    accepted = next(each for each in cluster.job.status.conditions if each.type == "Accepted")
+    assert said in accepted.message
 
 
 def test_preflight_pod_is_restricted_and_has_no_credentials() -> None:

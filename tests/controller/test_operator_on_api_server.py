@@ -170,7 +170,7 @@ def test_job_is_planned_when_a_cordoned_node_is_back(space: Namespace) -> None:
 
 
 def test_job_without_dimensions_is_not_accepted(space: Namespace) -> None:
-    space.apply(a_job(model={"source": {"hub": "Qwen/Qwen3-0.6B"}}))
+    space.apply(a_job(model={"source": {"hub": "owner/name"}}))
 
     accepted = space.wait_for_reason("Accepted", "InvalidSpec")
 

@@ -169,7 +169,7 @@ def test_short_lived_states_are_written_too(space: Namespace) -> None:
 
 
 def test_unsupported_job_is_announced(space: Namespace) -> None:
-    space.apply(a_job(model={"source": {"hub": "Qwen/Qwen3-0.6B"}}))
+    space.apply(a_job(model={"source": {"hub": "owner/name"}}))
 
     assert "spec.model.architecture is required" in tells(space, EventReason.INVALID_SPEC)
 

@@ -1,4 +1,4 @@
-"""``python -m tests.repo.references``: pages of docs/ that are drawn from code, metrics and values.
+"""``python -m tests.repo.references``: pages of docs/ about metrics, values and known models.
 
 Here and not in a package: operator and runtime never import each other, and the page of metrics
 is about both.
@@ -14,6 +14,8 @@ import yaml
 
 from hetrl_cli.dashboard.boards.all import BOARDS
 from hetrl_cli.dashboard.sources.promql import written
+from hetrl_core.job.architecture import from_hugging_face
+from hetrl_core.model.hub_models import HUB_MODELS
 from tests.chart.exposed import PROCESSES, Family, families
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +38,27 @@ def texts() -> dict[Path, str]:
     return {
         ROOT / "docs" / "metrics.md": "\n".join(_metrics()) + "\n",
         ROOT / "docs" / "values.md": "\n".join(_values()) + "\n",
+        ROOT / "docs" / "known-models.md": "\n".join(_known_models()) + "\n",
     }
+
+
+def _known_models() -> Iterator[str]:
+    yield from (
+        "# Known models",
+        "",
+        "Written by `make crds` from `hetrl_core/model/hub_models.py`. A job that names one of "
+        "these ids in `spec.model.source.hub` is planned without access to the hub, also where it "
+        "states no `spec.model.architecture`: the dimensions are those of `config.json` at the "
+        "commit here. "
+        "What a [preflight](preflight.md) reads takes precedence.",
+        "",
+        "| hub id | family | parameters, 1e9 | commit |",
+        "|---|---|---|---|",
+    )
+    for each in HUB_MODELS.values():
+        parameters = from_hugging_face(each.config).num_parameters / 1e9
+        family = each.config["model_type"]
+        yield f"| `{each.id}` | `{family}` | {parameters:.3f} | `{each.commit}` |"
 
 
 def _metrics() -> Iterator[str]:

@@ -126,11 +126,21 @@ _GIVEN = {
 """Fields of ``spec.model.architecture``. A plan hardly depends on the others."""
 
 
-def contradictions(given: ModelArchitecture, found: ModelArchitecture) -> tuple[str, ...]:
-    """Return where the dimensions that a job gives are not those of its ``config.json``."""
+def contradictions(
+    given: ModelArchitecture,
+    found: ModelArchitecture,
+    *,
+    given_by: str = "spec.model.architecture.",
+) -> tuple[str, ...]:
+    """Return where dimensions that are given are not those of a model's ``config.json``.
+
+    Args:
+        given: dimensions that the job states, or that another source has.
+        found: those of ``config.json``.
+        given_by: what precedes the name of a field in the messages.
+    """
     return tuple(
-        f"spec.model.architecture.{field} is {_written(given, name)}, and "
-        f"{_written(found, name)} by config.json"
+        f"{given_by}{field} is {_written(given, name)}, and {_written(found, name)} by config.json"
         for field, name in _GIVEN.items()
         if getattr(given, name) != getattr(found, name)
     )

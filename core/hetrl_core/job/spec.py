@@ -58,7 +58,7 @@ class ModelSpec(ModelFiles):
     """The policy's files and, for planning, what the model looks like."""
 
     architecture: ModelArchitecture | None = None
-    """None until a ``config.json`` has been read or the job has given the dimensions."""
+    """None where neither the job, nor a ``config.json``, nor the table of known models has them."""
 
 
 class Reward(StrEnum):

@@ -73,7 +73,8 @@ class Model(ApiModel):
     """Access token for the source. Not supported yet."""
 
     architecture: Architecture | None = None
-    """Dimensions for planning; unset: read from config.json."""
+    """Dimensions for planning; unset: read from config.json, and before that those of a well-known
+    hub id (docs/known-models.md)."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         exactly_one("spec.model.source", SOURCE_MEMBERS, of="self.source"),

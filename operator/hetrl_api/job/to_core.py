@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hetrl_api.conversion import to_core
+from hetrl_api.conversion import from_core, to_core
 from hetrl_api.job.algorithm import Algorithm
 from hetrl_api.job.data import Data, Python, RewardModel
 from hetrl_api.job.job import HetRLJob
@@ -117,6 +117,17 @@ def architecture_of(given: Architecture) -> ModelArchitecture:
         num_layers=given.layers,
         num_query_heads=given.query_heads,
         num_kv_heads=given.kv_heads,
+    )
+
+
+def from_architecture(found: ModelArchitecture) -> Architecture:
+    """Return a model's dimensions as the API states them."""
+    return from_core(
+        Architecture,
+        found,
+        layers=found.num_layers,
+        query_heads=found.num_query_heads,
+        kv_heads=found.num_kv_heads,
     )
 
 

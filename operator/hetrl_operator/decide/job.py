@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.job.planning import PlanningMode
 from hetrl_api.job.status import JobStatus
+from hetrl_core.job.known_dimensions import similar_known_models
 from hetrl_operator.decide import terminal
 from hetrl_operator.decide.job_decision import JobDecision, acceptance
 from hetrl_operator.decide.plan import auto
@@ -24,7 +25,7 @@ from hetrl_operator.decide.stopping import deleted, ended, queued, suspended
 from hetrl_operator.model.actions import Decision, WriteStatus
 from hetrl_operator.model.conditions import announcements, settled
 from hetrl_operator.model.kueue.queueing import is_ours, waits
-from hetrl_operator.model.observed import Observed
+from hetrl_operator.model.observed import Observed, ParsedSpec
 from hetrl_operator.model.reasons import ConditionType, Reason
 from hetrl_operator.settings import PodSettings
 
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 
 _NO_DIMENSIONS = (
-    "spec.model.architecture is required where the chart's value preflight.enabled is false: "
-    "plans are made of it"
+    "spec.model.architecture is required where the chart's value preflight.enabled is false, "
+    "unless the model is a Hub id of docs/known-models.md: plans are made of it"
 )
 
 
@@ -71,10 +72,14 @@ def _job_decision(seen: Observed, now: "datetime", settings: PodSettings) -> Job
     if needs_preflight(seen, parsed, settings) and auto.is_about_to_follow(seen, parsed, now):
         return checked(seen, parsed, accepted, now, settings)
     if parsed.spec.model.architecture is None:
-        return JobDecision(findings=(acceptance(Reason.INVALID_SPEC, _NO_DIMENSIONS),))
+        return JobDecision(findings=(acceptance(Reason.INVALID_SPEC, _no_dimensions(parsed)),))
     if waits(seen.job, seen.queueing):
         return queued(seen, parsed, accepted, now, settings)
     return active(seen, parsed, accepted, now, settings)
+
+
+def _no_dimensions(parsed: ParsedSpec) -> str:
+    return f"{_NO_DIMENSIONS}{similar_known_models(parsed.spec.model)}"
 
 
 def _status(seen: Observed, result: JobDecision, now: "datetime") -> JobStatus:

@@ -7,12 +7,11 @@ fields are the same. A report that it cannot work ends the job, with the report'
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetrl_api.conversion import from_core
-from hetrl_api.job.model import Architecture
 from hetrl_api.job.planning import PlanningMode
 from hetrl_api.job.status import PreflightStatus
+from hetrl_api.job.to_core import architecture_of, from_architecture
 from hetrl_core.job.architecture import ModelArchitecture, contradictions
-from hetrl_core.preflight import MODEL_INVALID, PreflightReport, report_from_json
+from hetrl_core.preflight import MAX_NOTES, MODEL_INVALID, PreflightReport, report_from_json
 from hetrl_operator.model.actions import Action, Apply, Delete
 from hetrl_operator.model.conditions import Finding
 from hetrl_operator.model.observed import Observed, ParsedSpec, PreflightPodSeen
@@ -88,7 +87,7 @@ def checking(
         )
     return Checking(
         finding=_finding("models, data and reward are as they must be"),
-        status=_passed(status, report, now),
+        status=_passed(status, report, parsed, now),
     )
 
 
@@ -121,8 +120,9 @@ def _rejected(report: PreflightReport, parsed: ParsedSpec) -> PreflightFailure |
     """Return the fault in a report, or where the job's dimensions are not the model's."""
     if not report.passed:
         return PreflightFailure(reason=report.reason, message=report.message)
-    given = parsed.spec.model.architecture
-    odd = contradictions(given, report.architecture) if given and report.architecture else ()
+    # Dimensions of the table of known models end no job: those of config.json replace them.
+    given, found = parsed.written.model.architecture, report.architecture
+    odd = contradictions(architecture_of(given), found) if given and found else ()
     if not odd:
         return None
     text = f"{'; '.join(odd)}: correct spec.model.architecture, or leave it out"
@@ -184,23 +184,30 @@ def _status(seen: Observed, digest: str) -> PreflightStatus:
     return known if known and known.digest == digest else PreflightStatus(digest=digest)
 
 
-def _passed(status: PreflightStatus, report: PreflightReport, now: "datetime") -> PreflightStatus:
+def _passed(
+    status: PreflightStatus, report: PreflightReport, parsed: ParsedSpec, now: "datetime"
+) -> PreflightStatus:
+    found = report.architecture
     return status.model_copy(
         update={
             "passed_at": now.replace(microsecond=0),
-            "notes": report.notes,
-            "architecture": _written(report.architecture) if report.architecture else None,
+            "notes": (*_unlike_the_table(parsed, found), *report.notes)[:MAX_NOTES],
+            "architecture": from_architecture(found) if found else None,
         }
     )
 
 
-def _written(found: ModelArchitecture) -> Architecture:
-    return from_core(
-        Architecture,
-        found,
-        layers=found.num_layers,
-        query_heads=found.num_query_heads,
-        kv_heads=found.num_kv_heads,
+def _unlike_the_table(parsed: ParsedSpec, found: ModelArchitecture | None) -> tuple[str, ...]:
+    """Say where a model that was planned by the table of known models has other dimensions."""
+    planned = parsed.spec.model.architecture
+    if not (parsed.dimensions_origin and planned and found):
+        return ()
+    odd = contradictions(planned, found, given_by="the table's ")
+    if not odd:
+        return ()
+    model = parsed.spec.model.source
+    return (
+        f"{model} is not as in the table of known models, and is planned again: {'; '.join(odd)}",
     )
 
 
@@ -209,7 +216,7 @@ def _report(pod: PreflightPodSeen) -> PreflightReport | None:
     try:
         report = report_from_json(pod.message)
         if report.architecture:
-            _written(report.architecture)
+            from_architecture(report.architecture)
     except ValueError:
         return None
     return report

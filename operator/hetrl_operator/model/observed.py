@@ -26,6 +26,8 @@ class ParsedSpec:
 
     written: WrittenSpec
     spec: JobSpec
+    dimensions_origin: str = ""
+    """Where the model's dimensions come from; empty: from the job, or read by its preflight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

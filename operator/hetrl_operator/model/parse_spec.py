@@ -15,10 +15,13 @@ from weakref import WeakValueDictionary
 from pydantic import ValidationError
 
 from hetrl_api.job.job import HetRLJob
+from hetrl_api.job.model import Architecture
 from hetrl_api.job.status import PreflightStatus
-from hetrl_api.job.to_core import architecture_of, to_spec
+from hetrl_api.job.to_core import architecture_of, from_architecture, to_spec
 from hetrl_api.load import parse
 from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_core.job.known_dimensions import known_dimensions
+from hetrl_core.job.spec import JobSpec
 from hetrl_core.preflight import digest_of, request_of
 from hetrl_operator.model.observed import ParsedSpec
 from hetrl_operator.model.plain import plain
@@ -50,17 +53,34 @@ def parse_spec(body: Mapping[str, Any]) -> tuple[ParsedSpec | None, str]:
 
 
 def _with_architecture(parsed: ParsedSpec, checked: str) -> ParsedSpec:
-    """Add the dimensions that a preflight of the same model has read, unless the job gives them."""
+    """Add the dimensions that a preflight of the same model has read, unless the job gives them.
+
+    Before that, a well-known model of the Hub is planned with those of the table.
+    """
     if parsed.spec.model.architecture:
         return parsed
+    if read := _read(parsed.spec, checked):
+        return _with(parsed, read)
+    if known := known_dimensions(parsed.spec.model):
+        return _with(parsed, from_architecture(known.architecture), origin=known.origin)
+    return parsed
+
+
+def _read(spec: JobSpec, checked: str) -> Architecture | None:
+    """Return the dimensions in a preflight's status, if it is of these models and data."""
     try:
         status = PreflightStatus.model_validate_json(checked)
     except ValidationError:
-        return parsed  # There was none, or it is of another release.
-    if status.architecture is None or status.digest != digest_of(request_of(parsed.spec)):
-        return parsed
-    model = replace(parsed.spec.model, architecture=architecture_of(status.architecture))
-    return replace(parsed, spec=replace(parsed.spec, model=model))
+        return None  # There was none, or it is of another release.
+    return status.architecture if status.digest == digest_of(request_of(spec)) else None
+
+
+def _with(parsed: ParsedSpec, dimensions: Architecture, *, origin: str = "") -> ParsedSpec:
+    # In the form of the API, both sources give a plan of the same key: a preflight that reads
+    # what the table says causes no other search.
+    model = replace(parsed.spec.model, architecture=architecture_of(dimensions))
+    spec = replace(parsed.spec, model=model)
+    return replace(parsed, spec=spec, dimensions_origin=origin)
 
 
 def _parsed(text: str, created_at: datetime) -> tuple[ParsedSpec | None, str]:

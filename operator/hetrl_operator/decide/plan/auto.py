@@ -21,6 +21,7 @@ from hetrl_operator.decide.plan.next_step import (
 from hetrl_operator.decide.plan.planned import Planned, not_yet, ready, refusal, retry_later
 from hetrl_operator.decide.plan.replan import replan
 from hetrl_operator.model.actions import Action, Apply, ReleaseGpus, ReserveGpus, StartPlanning
+from hetrl_operator.model.conditions import Finding
 from hetrl_operator.model.kueue.queueing import waits
 from hetrl_operator.model.observed import Observed, ParsedSpec
 from hetrl_operator.model.plan_selection import has_manual_plan
@@ -49,12 +50,12 @@ def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
     runs = seen.planning.is_reserved and not only and not unreserved
     cleaning = history.follow(seen, parsed, known, now, runs=runs)
     if only:
-        return Planned(plan=known, finding=ready(known), actions=cleaning)
+        return Planned(plan=known, finding=_noted(ready(known), parsed), actions=cleaning)
     if unreserved:
         return _unreserved(seen, parsed, known, cleaning, now)
     if not seen.planning.is_reserved:
         return _reserve(seen, parsed, known, cleaning, now)
-    kept = Planned(plan=known, finding=ready(known), actions=cleaning)
+    kept = Planned(plan=known, finding=_noted(ready(known), parsed), actions=cleaning)
     cause = drift(seen, known, now)
     if cause:
         return replan(seen, parsed, kept, cause, now)
@@ -92,6 +93,13 @@ def _is_only_planned(parsed: ParsedSpec) -> bool:
     return parsed.written.planning.mode is PlanningMode.PLAN_ONLY
 
 
+def _noted(finding: Finding, parsed: ParsedSpec) -> Finding:
+    """Add where the dimensions come from, if they are neither the job's nor read by a preflight."""
+    if not parsed.dimensions_origin:
+        return finding
+    return replace(finding, message=f"{finding.message}; {parsed.dimensions_origin}")
+
+
 def _unreserved(
     seen: Observed,
     parsed: ParsedSpec,
@@ -102,7 +110,7 @@ def _unreserved(
     """Keep the plan of a job that waits in its queue, unless its machines are gone."""
     if seen.planning.conflict:
         return _lost(seen, parsed, known, now, why="its machines are not there any more")
-    return Planned(plan=known, finding=ready(known), actions=cleaning)
+    return Planned(plan=known, finding=_noted(ready(known), parsed), actions=cleaning)
 
 
 def _reserve(
@@ -116,7 +124,9 @@ def _reserve(
     if seen.planning.conflict and not seen.pods:
         return _lost(seen, parsed, known, now, why="its GPUs went to another job meanwhile")
     return Planned(
-        plan=known, finding=ready(known), actions=(*cleaning, ReserveGpus(plan=known.plan))
+        plan=known,
+        finding=_noted(ready(known), parsed),
+        actions=(*cleaning, ReserveGpus(plan=known.plan)),
     )
 
 
@@ -149,7 +159,8 @@ def _search(
         case Follow(plan):
             return _commit(seen, parsed, plan, cleaning)
         case Refuse(no_plan):
-            return Planned(plan=None, finding=refusal(no_plan), actions=cleaning)
+            finding = _noted(refusal(no_plan), parsed)
+            return Planned(plan=None, finding=finding, actions=cleaning)
         case Retry() as failed:
             return retry_later(failed, cleaning)
 
