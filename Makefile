@@ -202,8 +202,7 @@ proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Compare steps with TRL, 
 	@$(BIN)/python -m bench.runtime
 
 proof-families: $(READY) $(VLLM_READY) ## Every model family in every split, and in vLLM on CPUs; a quarter of an hour.
-	@$(BIN)/pytest -q -n 0 -m 'proof and not engine' tests/runtime/families
-	@.venv-vllm/bin/python -m pytest -q -m 'proof and engine' tests/runtime/families
+	@$(BIN)/python -m bench.proof.families
 
 proof-wire: $(READY) ## Throughput of trajectories and weights over TLS, compared with bare gRPC.
 	@$(BIN)/python -m bench.wire

@@ -7,6 +7,9 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from hetrl_runtime.trainer.batch import Batch, collate
+from tests.runtime.trainer.trajectories import a_trajectory
+
 Sample = tuple[list[int], list[int]]
 """Prompt and response."""
 
@@ -20,6 +23,20 @@ SAMPLES: list[Sample] = [
     (random_tokens(prompt, seed=prompt), random_tokens(response, seed=100 + response))
     for prompt, response in [(1, 40), (25, 3), (9, 17), (30, 1)]
 ]
+
+
+def a_batch() -> Batch:
+    """Return the samples as a minibatch."""
+    rows = [
+        a_trajectory(member=member, prompt=prompt, response=response)
+        for member, (prompt, response) in enumerate(SAMPLES)
+    ]
+    return collate(rows, rewards=[0.0] * len(rows))
+
+
+def by_response(log_probs_BR: Tensor) -> list[Tensor]:  # noqa: N803
+    """Return what is not padding of a minibatch's values."""
+    return [log_probs_BR[row, : len(each)] for row, (_, each) in enumerate(SAMPLES)]
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from bench.proof.families import record
 from hetrl_core.job.architecture import from_hugging_face
 from hetrl_core.job.spec import ModelFiles
 from hetrl_core.model.check import ModelFacts, Use, checked
@@ -19,16 +20,22 @@ from hetrl_core.model.family import FAMILIES, sizes_of
 from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.rollout.engine import EngineSettings, GenerationRequest
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
-from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.layers import packing
 from hetrl_runtime.trainer.model.model import Policy
 from hetrl_runtime.trainer.parallel.loading import stage_of
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.place import Place
 from tests.runtime.families.models import MODELS, config_of, save_family
-from tests.runtime.families.reference import SAMPLES, Sample, apart, log_probs_of, random_tokens
+from tests.runtime.families.reference import (
+    SAMPLES,
+    Sample,
+    a_batch,
+    apart,
+    by_response,
+    log_probs_of,
+    random_tokens,
+)
 from tests.runtime.trainer.scores import scores_of
-from tests.runtime.trainer.trajectories import a_trajectory
 
 CPU = torch.device("cpu")
 FAR = 1e-4
@@ -45,18 +52,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def expected(folders: dict[str, Path]) -> dict[str, list[Tensor]]:
     """Log-probabilities of transformers' own."""
     return {name: log_probs_of(each, SAMPLES, temperature=0.7) for name, each in folders.items()}
-
-
-def a_batch() -> Batch:
-    rows = [
-        a_trajectory(member=member, prompt=prompt, response=response)
-        for member, (prompt, response) in enumerate(SAMPLES)
-    ]
-    return collate(rows, rewards=[0.0] * len(rows))
-
-
-def by_response(log_probs_BR: Tensor) -> list[Tensor]:  # noqa: N803
-    return [log_probs_BR[row, : len(each)] for row, (_, each) in enumerate(SAMPLES)]
 
 
 def test_families_that_pass_the_check_all_have_a_model_here() -> None:
@@ -107,15 +102,19 @@ def test_folder_passes_the_check(name: str, folders: dict[str, Path]) -> None:
 def test_trainer_is_as_transformers(
     name: str, is_packed: bool, folders: dict[str, Path], expected: dict[str, list[Tensor]]
 ) -> None:
+    how = "packed" if is_packed else "padded"
     if is_packed and (why := packing.reason_against(config_of(name))):
+        record(name, how, why)
         pytest.skip(why)
     with patch.object(packing, "reason_against", return_value="" if is_packed else "padded"):
         policy = Policy(ModelFiles(source=str(folders[name])), device=CPU, temperature=0.7)
 
     found = scores_of(policy, a_batch()).log_probs_BR
 
+    difference = apart(by_response(found), expected[name])
+    record(name, how, difference)
     assert policy.stage.is_packed is is_packed
-    assert apart(by_response(found), expected[name]) < FAR
+    assert difference < FAR
 
 
 @NAMES
@@ -165,4 +164,6 @@ async def generated(folder: Path) -> tuple[list[Sample], list[Tensor]]:
 async def test_transformers_engine_is_as_transformers(name: str, folders: dict[str, Path]) -> None:
     samples, found = await generated(folders[name])
 
-    assert apart(found, log_probs_of(folders[name], samples)) < FAR
+    difference = apart(found, log_probs_of(folders[name], samples))
+    record(name, "transformers", difference)
+    assert difference < FAR

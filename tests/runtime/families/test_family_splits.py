@@ -6,13 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from bench.proof.families import record
 from hetrl_core.job.spec import ModelFiles
 from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_core.plan.training_split import TrainingSplit
+from hetrl_runtime.trainer.model.model import Policy
 from hetrl_runtime.trainer.parallel.mesh import Mesh
+from hetrl_runtime.trainer.parallel.place import dealt
 from tests.runtime.families.models import MODELS, save_family
-from tests.runtime.trainer.parallel.crew import Crew
+from tests.runtime.families.reference import SAMPLES, a_batch, apart, by_response, log_probs_of
+from tests.runtime.trainer.parallel.crew import CPU, Crew
 from tests.runtime.trainer.parallel.gradients import found_by
 
 FULL = TrainingMode(sharding=Sharding.FULL)
@@ -61,15 +66,31 @@ def test_tensor_ranks_have_the_gradients_of_one_process(
         assert differ(found, found_by(None, each)) < 1e-5, each.source
 
 
+def scored_and_found(mesh: Mesh, files: ModelFiles) -> tuple[Any, Found]:
+    """Return the log-probabilities of this process's rows, those of others zero, and gradients."""
+    policy = Policy(files, device=CPU, temperature=0.7, mesh=mesh)
+    batch = a_batch()
+    parts = dealt(torch.arange(len(batch)), policy.place.split.shares)
+    return policy.log_probs(batch, parts).numpy(), found_by(mesh, files)
+
+
 @pytest.mark.proof
 @pytest.mark.slow
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("how", SPLITS)
 @pytest.mark.parametrize("name", MODELS)
-def test_family_in_every_split_has_the_gradients_of_one_process(
-    crew: Crew, tmp_path: Path, name: str, split: str
+def test_family_in_every_split_computes_as_in_one_process(
+    crew: Crew, tmp_path: Path, name: str, how: str
 ) -> None:
-    (files,) = saved((name,), tmp_path)
+    (files,), split = saved((name,), tmp_path), SPLITS[how]
 
-    (found,) = crew.run(found_of_each, SPLITS[split], files)[0]
+    found = crew.run(scored_and_found, split, files)
 
-    assert differ(found, found_by(None, files)) < 1e-5
+    # Only last stages have log-probabilities, and all tensor ranks of one the same.
+    scores_BR = sum(each for each, _ in found[:: split.tensor])  # noqa: N806
+    difference = apart(
+        by_response(torch.as_tensor(scores_BR)),
+        log_probs_of(Path(files.source), SAMPLES, temperature=0.7),
+    )
+    record(name, how, difference)
+    assert difference < 1e-4
+    assert differ(found[0][1], found_by(None, files)) < 1e-5

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.proof.families import record
 from hetrl_core.job.spec import Engine
 from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.rollout.engine import EngineSettings, GenerationRequest
@@ -78,7 +79,9 @@ async def test_vllm_engine_is_as_transformers(name: str, tmp_path: Path) -> None
 
     samples = [(each, list(answer.tokens)) for each, answer in zip(prompts, answers, strict=True)]
     found = [torch.tensor(each.log_probs) for each in answers]
-    assert apart(found, log_probs_of(folder, samples)) < 1e-4
+    difference = apart(found, log_probs_of(folder, samples))
+    record(name, "vllm", difference)
+    assert difference < 1e-4
 
 
 @pytest.mark.parametrize(("name", "said"), REFUSED.items())
@@ -92,5 +95,6 @@ async def test_vllm_engine_refuses_what_it_cannot_compute(
         stop_tokens=(1,),
     )
 
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=said) as refused:
         await open_engine(Engine.VLLM, settings).start()
+    record(name, "vllm", str(refused.value))
