@@ -37,7 +37,7 @@ async def _serve(launch: Launch) -> None:
             yield _RECEIPT
 
     handler = grpc.stream_stream_rpc_method_handler(deliver)
-    server = open_async_server()
+    server = open_async_server({_DELIVER: frozenset({Role.ROLLOUT})})
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("bare.Coordinator", {"Deliver": handler}),)
     )
@@ -69,7 +69,9 @@ async def _send(launch: Launch, message: bytes, num_messages: int) -> None:
     left = iter(range(num_messages))
 
     async def send() -> None:
-        async with open_channel(launch.coordinator, launch.tls) as channel:
+        async with open_channel(
+            launch.coordinator, launch.tls, program=Role.COORDINATOR
+        ) as channel:
             stream = channel.stream_stream(_DELIVER)()
             for _ in left:
                 await stream.write(message)

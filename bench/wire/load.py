@@ -86,7 +86,8 @@ class Worker:
     async def run(self, *, in_flight: int) -> None:
         """Deliver leased trajectories, ``in_flight`` at once, until cancelled."""
         # Without it gRPC would let workers of one process share a connection.
-        async with open_channel(self._launch.coordinator, self._launch.tls) as channel:
+        place = self._launch.coordinator
+        async with open_channel(place, self._launch.tls, program=Role.COORDINATOR) as channel:
             stub = CoordinatorStub(channel)
             await self._register(stub)
             tasks = [
@@ -234,7 +235,8 @@ async def put_on(stage: Stage, *, num_trajectories: int, in_flight: int, warm_up
     tally, bodies = Tally(), dict[int, bytes]()
     launch = as_role(stage.launch, Role.ROLLOUT)
     trainer_launch = as_role(stage.launch, Role.TRAINER)
-    async with open_channel(trainer_launch.coordinator, trainer_launch.tls) as channel:
+    place = trainer_launch.coordinator
+    async with open_channel(place, trainer_launch.tls, program=Role.COORDINATOR) as channel:
         stub = CoordinatorStub(channel)
         trainer = Trainer(trainer_launch, tally)
         epoch = await trainer.registered(stub, trainer_launch)

@@ -195,7 +195,8 @@ def coordinator(core: int) -> Iterator[Stage]:
 
 
 async def _answers(launch: Launch) -> None:
-    async with open_channel(launch.coordinator, launch.tls) as channel:
+    asks = as_role(launch, Role.ROLLOUT)
+    async with open_channel(asks.coordinator, asks.tls, program=Role.COORDINATOR) as channel:
         await CoordinatorStub(channel).GetProgress(
             pb.ProgressRequest(), wait_for_ready=True, timeout=_START_SECONDS
         )

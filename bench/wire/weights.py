@@ -64,7 +64,7 @@ async def _serve_bare(launch: Launch, data: bytes) -> None:
     handler = grpc.unary_stream_rpc_method_handler(
         fetch, response_serializer=pb.WeightChunk.SerializeToString
     )
-    server = open_async_server()
+    server = open_async_server({_FETCH: frozenset({Role.ROLLOUT})})
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("bare.Weights", {"Fetch": handler}),)
     )
@@ -90,7 +90,7 @@ def _served(kind: str, launch: Launch, weights: Path) -> Iterator[int]:
 
 async def _read_bare(launch: Launch) -> int:
     received_bytes = 0
-    async with open_channel(launch.weights, launch.tls) as channel:
+    async with open_channel(launch.weights, launch.tls, program=Role.TRAINER) as channel:
         fetch = channel.unary_stream(_FETCH, response_deserializer=pb.WeightChunk.FromString)
         async for chunk in fetch(b""):
             # Protobuf makes a copy each time that it is asked.

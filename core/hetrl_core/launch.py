@@ -71,6 +71,22 @@ class TlsFiles:
     key: str
 
 
+PROGRAM_DOMAIN = ".hetrl.internal"
+"""The domain of the names that certificates have for programs; none of them is in DNS."""
+
+
+def program_name(program: Role) -> str:
+    """Return the name that the certificate of a server of a program has.
+
+    Pods of all roles have names in one DNS domain, so that names of hosts do not tell roles apart.
+    """
+    return f"{program}{PROGRAM_DOMAIN}"
+
+
+MAX_PROGRESS_BYTES = 256 * 1024
+"""Of a progress report; the operator takes none that is longer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressTarget:
     """The URL and credentials for progress reports of the coordinator."""

@@ -55,6 +55,17 @@ def programs_of(tasks: Iterable[Task]) -> tuple[Role, ...]:
     )
 
 
+def possible_programs(role: Role) -> tuple[Role, ...]:
+    """Return which programs a pod of a role may run, its own first; ``programs_of`` says which do.
+
+    They all have the pod's certificate, which is its role's.
+    """
+    if role is Role.COORDINATOR:
+        return (role,)
+    shared = (Role.TRAINER, Role.ROLLOUT, Role.INFERENCE)
+    return shared[shared.index(role) :]
+
+
 def asked_of_workers(tasks: Iterable[Task]) -> frozenset[Task]:
     """Return what of a pod's tasks others ask an inference worker for.
 

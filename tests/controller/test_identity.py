@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from hetrl_core.task import Role
 from hetrl_operator.render.tls import Identity, issue, service_names
@@ -58,6 +59,33 @@ def test_authority_may_sign_and_leaves_may_not() -> None:
 def test_short_seed_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 32 bytes, got 4"):
         issue(seed=b"1234", job="math", dns_names=(), now=NOW)
+
+
+SERVES, CALLS = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+
+
+@pytest.mark.parametrize(
+    ("role", "programs", "purposes"),
+    [
+        (Role.COORDINATOR, {"coordinator"}, {SERVES}),
+        (Role.TRAINER, {"trainer", "rollout", "inference"}, {SERVES, CALLS}),
+        (Role.ROLLOUT, {"rollout", "inference"}, {SERVES, CALLS}),
+        (Role.INFERENCE, {"inference"}, {SERVES, CALLS}),
+    ],
+)
+def test_leaf_names_its_role_and_the_programs_of_its_pod(
+    role: Role, programs: set[str], purposes: set[x509.ObjectIdentifier]
+) -> None:
+    leaf = x509.load_pem_x509_certificate(an_identity().files()[f"{role}.crt"])
+
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    found = names.get_values_for_type(x509.DNSName)
+    assert leaf.subject.rfc4514_string() == f"CN={role}"
+    assert {each for each in found if each.endswith(".hetrl.internal")} == {
+        f"{each}.hetrl.internal" for each in programs
+    }
+    usage = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert set(usage) == purposes
 
 
 def contexts(folder: Path, server: Identity, client: Identity) -> tuple[ssl.SSLContext, ...]:

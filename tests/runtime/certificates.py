@@ -2,6 +2,8 @@
 
 import datetime
 import ipaddress
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from cryptography import x509
@@ -10,6 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from hetrl_core.launch import TlsFiles
+from hetrl_core.task import Role
+from hetrl_operator.render.tls import issue
 
 
 class Authority:
@@ -65,3 +69,22 @@ def _builder(
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=1))
     )
+
+
+def issued(directory: Path) -> Callable[[Role], TlsFiles]:
+    """Issue a job's certificates as the operator does; returns a role's files."""
+    directory.mkdir(parents=True)
+    files = issue(
+        seed=os.urandom(32), job="sums", dns_names=(), now=datetime.datetime.now(datetime.UTC)
+    )
+    for name, content in files.files().items():
+        (directory / name).write_bytes(content)
+
+    def of(role: Role) -> TlsFiles:
+        return TlsFiles(
+            ca=str(directory / "ca.crt"),
+            certificate=str(directory / f"{role}.crt"),
+            key=str(directory / f"{role}.key"),
+        )
+
+    return of

@@ -18,6 +18,7 @@ from bench.proof.kill.relays import Relay, Wire
 from bench.proof.kill.stage import QUIET_SECONDS, Stage
 from bench.proof.kill.strikes import Strike, strikes
 from bench.proof.kill.tail import end_of
+from hetrl_core.launch import TlsFiles
 from hetrl_core.task import Role
 from hetrl_runtime.process.faults import Point
 
@@ -114,17 +115,30 @@ async def bad_streams(stage: Stage) -> None:
     (trainer,) = (each.command.name for each in keeper.of_role(Role.TRAINER))
     first, second = (each.command.name for each in keeper.of_role(Role.ROLLOUT))
     launch = launch_of(stage.folder, trainer)
-    assert launch.tls is not None
+    names = {Role.COORDINATOR: "coordinator-0", Role.TRAINER: trainer, Role.ROLLOUT: first}
+
+    def tls_of(role: Role) -> TlsFiles:
+        found = launch_of(stage.folder, names[role]).tls
+        assert found is not None
+        return found
+
     wire = Wire(to=launch.coordinator, rng=stage.rng, cut_after_bytes=60_000)
     slow = Wire(to=launch.weights, rng=stage.rng, cut_after_bytes=8_000_000, bytes_per_second=2e7)
     twice = Relay(
         to=launch.coordinator,
-        tls=launch_of(stage.folder, "coordinator-0").tls or launch.tls,
+        program=Role.COORDINATOR,
+        tls_of=tls_of,
         rng=stage.rng,
         lost_share=0.05,
         repeated=frozenset({"Deliver", "Commit", "Register", "Heartbeat"}),
     )
-    damaging = Relay(to=launch.weights, tls=launch.tls, rng=stage.rng, damaged_share=0.2)
+    damaging = Relay(
+        to=launch.weights,
+        program=Role.TRAINER,
+        tls_of=tls_of,
+        rng=stage.rng,
+        damaged_share=0.2,
+    )
     async with contextlib.AsyncExitStack() as stack:
         cut, crawl, loss, damage = [
             await stack.enter_async_context(each.listening())

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ import grpc.aio
 
 from hetrl_cli.run.setup.ports import LOOPBACK, free_ports
 from hetrl_core.launch import Address, TlsFiles
+from hetrl_core.task import Role
+from hetrl_runtime.transport.callers import caller_role
 from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
 from hetrl_runtime.wire import hetrl_pb2 as pb
 
@@ -109,7 +111,12 @@ class Relay:
     """A gRPC proxy for every call of a service, as bytes; ``listening`` says where."""
 
     to: Address
-    tls: TlsFiles
+    program: Role
+    """What runs there, and what the relay passes for."""
+
+    tls_of: Callable[[Role], TlsFiles]
+    """Certificates of a role: the relay calls with those of its caller."""
+
     rng: random.Random
     repeated: frozenset[str] = frozenset()
     """Methods whose messages all go out twice; one answer comes back."""
@@ -127,9 +134,15 @@ class Relay:
         (port,) = free_ports(1)
         here = Address(host=LOOPBACK, port=port)
         server = open_async_server()
-        async with open_channel(self.to, self.tls) as channel:
-            server.add_generic_rpc_handlers((_Everything(channel, self),))
-            bind(server, here, self.tls)
+        async with contextlib.AsyncExitStack() as stack:
+            channels = {
+                role: await stack.enter_async_context(
+                    open_channel(self.to, self.tls_of(role), program=self.program)
+                )
+                for role in (Role.TRAINER, Role.ROLLOUT)
+            }
+            server.add_generic_rpc_handlers((_Everything(channels, self),))
+            bind(server, here, self.tls_of(self.program))
             await server.start()
             try:
                 yield here
@@ -140,18 +153,18 @@ class Relay:
 class _Everything(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc ships no types
     """Takes every method as a stream of bytes each way, which all kinds of calls are."""
 
-    def __init__(self, channel: grpc.aio.Channel, relay: Relay) -> None:
-        self._channel = channel
+    def __init__(self, channels: Mapping[Role, grpc.aio.Channel], relay: Relay) -> None:
+        self._channels = channels
         self._relay = relay
 
     def service(self, details: Any) -> Any:
-        call = _Call(self._channel, self._relay, details.method)
+        call = _Call(self._channels, self._relay, details.method)
         return grpc.stream_stream_rpc_method_handler(call.handle)
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    channel: grpc.aio.Channel
+    channels: Mapping[Role, grpc.aio.Channel]
     relay: Relay
     method: str
 
@@ -162,14 +175,15 @@ class _Call:
         is_stream = name == "Deliver"
         copies = 2 if name in self.relay.repeated else 1
         loses = name in _ANSWERED and rng.random() < self.relay.lost_share
+        channel = self.channels[caller_role(context.auth_context()) or Role.ROLLOUT]
         try:
             if is_stream or copies == 1:
-                answers = self._ask(_repeated(requests, copies))
+                answers = self._ask(channel, _repeated(requests, copies))
             else:
                 said = [each async for each in requests]
                 # The whole call twice, as by a client that did not hear the answer.
-                await _drained(self._ask(_listed(said)))
-                answers = self._ask(_listed(said))
+                await _drained(self._ask(channel, _listed(said)))
+                answers = self._ask(channel, _listed(said))
             counts[f"{name} repeated"] += copies - 1
             number = 0
             async for answer in answers:
@@ -185,8 +199,10 @@ class _Call:
             counts[f"{name} answers lost"] += 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer was lost")
 
-    def _ask(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        ask: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = self.channel.stream_stream(
+    def _ask(
+        self, channel: grpc.aio.Channel, requests: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        ask: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = channel.stream_stream(
             self.method
         )
         return ask(requests)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from hetrl_core.launch import MAX_PROGRESS_BYTES
 from hetrl_core.task import Role
 from hetrl_operator.http.forward_to_leader import LeaderForwarder
 from hetrl_operator.kube.client import KubernetesApi
@@ -26,9 +27,6 @@ from hetrl_operator.render.contract import progress_path
 from hetrl_operator.render.volumes import TOKEN_AUDIENCE
 
 log = logging.getLogger(__name__)
-
-MAX_REPORT_BYTES = 256 * 1024
-"""A report names every process of a run: 2,000 of them fit."""
 
 TRUSTED_SECONDS = 60.0
 """Time for which the review of a token is cached."""
@@ -101,7 +99,7 @@ class Endpoint:
 
     def application(self) -> web.Application:
         """Return the application with its one route."""
-        application = web.Application(client_max_size=MAX_REPORT_BYTES)
+        application = web.Application(client_max_size=MAX_PROGRESS_BYTES)
         application.router.add_post(progress_path("{namespace}", "{name}"), self._take)
         return application
 

@@ -1,5 +1,8 @@
 """The certificates of one job: an authority of its own and a leaf for each role.
 
+A leaf's subject is its role, by which servers know who calls. Its names include those of the
+programs that a pod of the role may run, by which clients know whom they call.
+
 They are a function of a seed, the names and the time: equal inputs give equal bytes. The
 authority's key is never stored, so that no further certificate can be issued for the job. The
 caller stores the files: in a Secret, or in a folder of ``hetrl run``.
@@ -15,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hetrl_core.task import Role
+from hetrl_core.launch import program_name
+from hetrl_core.task import Role, possible_programs
 
 AUTHORITY_FILE = "ca.crt"
 VALIDITY_DAYS = 365
@@ -134,8 +138,9 @@ def _leaf(
     issuer, issuer_key = by
     key = _key(seed, role)
     loopback = [x509.IPAddress(ipaddress.ip_address(each)) for each in ("127.0.0.1", "::1")]
-    alternatives = [x509.DNSName(each) for each in (*names, "localhost")]
-    purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    # Names of hosts are for pods of releases before 0.3.0, which verify no program's.
+    programs = [program_name(each) for each in possible_programs(role)]
+    alternatives = [x509.DNSName(each) for each in (*names, "localhost", *programs)]
     certificate = (
         _builder(
             subject=_name(role),
@@ -146,7 +151,7 @@ def _leaf(
         )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([*alternatives, *loopback]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(_purposes(role)), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
             critical=False,
@@ -154,6 +159,12 @@ def _leaf(
         .sign(issuer_key, hashes.SHA256(), ecdsa_deterministic=True)
     )
     return Leaf(certificate=_pem(certificate), key=_private_pem(key))
+
+
+def _purposes(role: Role) -> list[x509.ObjectIdentifier]:
+    # A rollout that relays weights, and an inference worker, call and are called.
+    calls = [] if role is Role.COORDINATOR else [ExtendedKeyUsageOID.CLIENT_AUTH]
+    return [ExtendedKeyUsageOID.SERVER_AUTH, *calls]
 
 
 def _builder(

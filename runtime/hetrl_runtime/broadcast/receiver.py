@@ -9,6 +9,7 @@ import grpc.aio
 from torch._C._distributed_c10d import TCPStore
 
 from hetrl_core.launch import Launch
+from hetrl_core.task import Role
 from hetrl_runtime.broadcast.group import Group, Place, a_gpu
 from hetrl_runtime.compute.buffers import Buffers
 from hetrl_runtime.transport.channel import open_channel
@@ -33,7 +34,8 @@ class Receiver:
 
     async def receive(self, *, have_version: int) -> Snapshot | str:
         """Return the newest weights, or why they did not come this way."""
-        async with open_channel(self._launch.weights, self._launch.tls) as channel:
+        place, tls = self._launch.weights, self._launch.tls
+        async with open_channel(place, tls, program=Role.TRAINER) as channel:
             call = BroadcastsStub(channel).Attend(
                 self._request(have_version), timeout=_CALL_SECONDS
             )

@@ -16,7 +16,6 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import fields
 from typing import TypeVar
 
 import grpc
@@ -24,6 +23,13 @@ from grpc.aio import ServicerContext as Context
 
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.notifier import Notifier
+from hetrl_runtime.coordinator.registration import (
+    MAX_MEMBERS,
+    Refused,
+    member_of,
+    oversized_report,
+    status_of,
+)
 from hetrl_runtime.coordinator.rules.commits import CommitRefused
 from hetrl_runtime.coordinator.rules.data_changes import DataChangedError
 from hetrl_runtime.coordinator.rules.members import Member
@@ -31,20 +37,22 @@ from hetrl_runtime.coordinator.rules.state import WorkerBehind
 from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.process.faults import FaultPoints, Point, passing
 from hetrl_runtime.tracing.span import TRACEPARENT
+from hetrl_runtime.transport.callers import caller_role, foreign_name
 from hetrl_runtime.transport.channel import abort
 from hetrl_runtime.transport.event_loop import wait_at_most
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.hetrl_pb2_grpc import CoordinatorServicer
-from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, PromptLease
+from hetrl_runtime.wire.validation import wait_of
+from hetrl_runtime.wire.values import Announcement, Ending, PromptLease
 
 log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_SECONDS = 30.0
 _GATHER_SECONDS = 0.005
 """How long deliveries are gathered before waiting requests are evaluated again."""
-_ROLES = {str(each): each for each in (Role.TRAINER, Role.ROLLOUT, Role.INFERENCE)}
+_MAX_REASON_CHARS, _MAX_MESSAGE_CHARS = 64, 4096
 
 Answer = TypeVar("Answer")
 
@@ -105,31 +113,21 @@ class CoordinatorService(CoordinatorServicer):
         self, request: pb.RegisterRequest, context: Context
     ) -> pb.RegisterReply:
         """Register a process of this job; refuse those of other jobs."""
-        await self._refuse_other_jobs(request, context)
+        now = time.monotonic()
+        caller = caller_role(context.auth_context())
+        member = member_of(request, job=self._run.launch.job, role=caller, now=now)
+        if isinstance(member, Refused):
+            log.warning("process refused: %s", member.details)
+            await abort(context, member.code, member.details)
         await self._abort_if_ended(context)
+        await self._abort_if_full(member, context)
         try:
             resume = codec.decode_resume(request.resume) if request.HasField("resume") else None
         except ValueError as error:
             await abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        member = Member(
-            process=request.process,
-            role=_ROLES[request.role],
-            pod_set=request.pod_set,
-            instance=request.instance,
-            seen_at=time.monotonic(),
-            region=request.region,
-            relay_address=request.relay_address,
-            inference=codec.decode_endpoint(request.inference)
-            if request.HasField("inference")
-            else None,
-            needs_reference=request.needs_reference,
-        )
         try:
             registration = self._run.register(
-                member,
-                resume=resume,
-                now=time.monotonic(),
-                data=codec.decode_data(request.data),
+                member, resume=resume, now=now, data=codec.decode_data(request.data)
             )
         except DataChangedError as error:
             await abort(context, grpc.StatusCode.PERMISSION_DENIED, str(error))
@@ -144,6 +142,7 @@ class CoordinatorService(CoordinatorServicer):
         self, request: pb.LeaseRequest, context: Context
     ) -> pb.LeaseReply:
         """Lease prompts; wait for capacity, or until the worker must fetch newer weights."""
+        await _require_own_name(request.process, context)
         if not self._run.knows(request.process, epoch=request.epoch):
             return pb.LeaseReply(register_again=True)
 
@@ -189,9 +188,13 @@ class CoordinatorService(CoordinatorServicer):
             yield pb.DeliveryReceipts(receipts=receipts)
 
     async def Heartbeat(  # noqa: N802
-        self, request: pb.HeartbeatRequest, _context: Context
+        self, request: pb.HeartbeatRequest, context: Context
     ) -> pb.HeartbeatReply:
         """Keep a process and its leases alive."""
+        await _require_own_name(request.process, context)
+        status = status_of(request)
+        if isinstance(status, Refused):
+            await abort(context, status.code, status.details)
         if not self._run.knows(request.process, epoch=request.epoch):
             return pb.HeartbeatReply(register_again=self._run.ending is None)
         if request.leaving:
@@ -200,16 +203,17 @@ class CoordinatorService(CoordinatorServicer):
             return pb.HeartbeatReply()
         withdrawn = self._run.heartbeat(
             request.process,
-            _status(request),
+            status,
             codec.decode_ids(request.holding),
             now=time.monotonic(),
         )
         return pb.HeartbeatReply(withdrawn=codec.encode_ids(withdrawn))
 
     async def Watch(  # noqa: N802
-        self, request: pb.WatchRequest, _context: Context
+        self, request: pb.WatchRequest, context: Context
     ) -> AsyncIterator[pb.Announcement]:
         """Announce the newest version, and every change of it, until the run is over."""
+        await _require_own_name(request.process, context)
         last: Announcement | None = None
         while last is None or not last.finished:
             heard = self._news.next()
@@ -256,6 +260,8 @@ class CoordinatorService(CoordinatorServicer):
         self, request: pb.CommitRequest, context: Context
     ) -> pb.CommitReply:
         """Move the run to the next version."""
+        if problem := oversized_report(request.report):
+            await abort(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
         await self._require_epoch(request.epoch, context, unless_ended=False)
         await self._follow_the_trainer(request.version - 1, context)
         # One that is sent again must not be answered before the first is on the disk.
@@ -297,7 +303,7 @@ class CoordinatorService(CoordinatorServicer):
         unless: Callable[[], bool],
     ) -> Answer | None:
         """Ask at every notification until there is an answer, the wait is over, or it is moot."""
-        ends_at = time.monotonic() + min(max(wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
+        ends_at = time.monotonic() + wait_of(wait_seconds, longest_seconds=_LONGEST_WAIT_SECONDS)
         while not unless():
             given = notifier.next()
             if answer := ask():
@@ -312,23 +318,11 @@ class CoordinatorService(CoordinatorServicer):
     def _is_over(self, epoch: int) -> bool:
         return self._run.ending is not None or epoch != self._run.state.epoch
 
-    async def _refuse_other_jobs(self, request: pb.RegisterRequest, context: Context) -> None:
-        asked, ours = codec.decode_job(request.job), self._run.launch.job
-        if asked != ours:
-            log.warning("process of another job refused: process=%s", request.process)
-            await abort(
-                context,
-                grpc.StatusCode.PERMISSION_DENIED,
-                f"this coordinator runs job {ours.namespace}/{ours.name} (uid {ours.uid}), "
-                f"not {asked.namespace}/{asked.name} (uid {asked.uid})",
-            )
-        if request.role not in _ROLES or not request.process or not request.instance:
-            await abort(
-                context,
-                grpc.StatusCode.INVALID_ARGUMENT,
-                f"role must be one of {', '.join(_ROLES)}, got {request.role!r}; process and "
-                f"instance must be named, got {request.process!r} and {request.instance!r}",
-            )
+    async def _abort_if_full(self, member: Member, context: Context) -> None:
+        members = self._run.members
+        if len(members) >= MAX_MEMBERS and members.get(member.process) is None:
+            details = f"{MAX_MEMBERS} processes are registered, the limit of a run"
+            await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, details)
 
     async def _require_epoch(
         self, epoch: int, context: Context, *, unless_ended: bool = True
@@ -375,12 +369,6 @@ def _traceparent(context: Context) -> str:
     return str(dict(context.invocation_metadata() or ()).get(TRACEPARENT, ""))
 
 
-def _status(request: pb.HeartbeatRequest) -> ProcessStatus:
-    return ProcessStatus(
-        **{each.name: getattr(request, each.name) for each in fields(ProcessStatus)}
-    )
-
-
 def _announcement(news: Announcement) -> pb.Announcement:
     return pb.Announcement(
         epoch=news.epoch,
@@ -396,4 +384,11 @@ def _announcement(news: Announcement) -> pb.Announcement:
 def _ending(request: pb.CommitRequest) -> Ending | None:
     if not request.finished:
         return None
-    return Ending(reason=request.reason or "Unknown", message=request.message)
+    reason = request.reason[:_MAX_REASON_CHARS] or "Unknown"
+    return Ending(reason=reason, message=request.message[:_MAX_MESSAGE_CHARS])
+
+
+async def _require_own_name(process: str, context: Context) -> None:
+    """End a call in the name of a process that the caller cannot be."""
+    if reason := foreign_name(process, caller_role(context.auth_context())):
+        await abort(context, grpc.StatusCode.PERMISSION_DENIED, reason)

@@ -5,6 +5,7 @@ loopback is let through, so that no pod ever speaks in the clear by mistake.
 """
 
 import ipaddress
+import ssl
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,9 @@ import grpc
 import grpc.aio
 from grpc.aio import ServicerContext
 
-from hetrl_core.launch import Address, TlsFiles
+from hetrl_core.launch import PROGRAM_DOMAIN, Address, TlsFiles, program_name
+from hetrl_core.task import Role
+from hetrl_runtime.transport.callers import ALLOWED, Allowed, AsyncRoleCheck, RoleCheck
 
 MAX_MESSAGE_BYTES = 64 << 20
 """Above the largest trajectory that ``wire.codec`` accepts."""
@@ -40,8 +43,8 @@ _SERVER_OPTIONS = (
 )
 
 
-def open_channel(address: Address, tls: TlsFiles | None) -> grpc.aio.Channel:
-    """Open a channel to a peer; nothing is sent before the first call.
+def open_channel(address: Address, tls: TlsFiles | None, *, program: Role) -> grpc.aio.Channel:
+    """Open a channel to a peer that must run a program; nothing is sent before the first call.
 
     Raises:
         ValueError: there are no certificates and the peer is on another machine.
@@ -50,22 +53,26 @@ def open_channel(address: Address, tls: TlsFiles | None) -> grpc.aio.Channel:
     if tls is None:
         _require_loopback(address)
         return grpc.aio.insecure_channel(str(address), options=_OPTIONS)
+    certificate = Path(tls.certificate).read_bytes()
     credentials = grpc.ssl_channel_credentials(
         root_certificates=Path(tls.ca).read_bytes(),
         private_key=Path(tls.key).read_bytes(),
-        certificate_chain=Path(tls.certificate).read_bytes(),
+        certificate_chain=certificate,
     )
-    return grpc.aio.secure_channel(str(address), credentials, options=_OPTIONS)
+    # A job's certificates are issued together: where ours names programs, the peer's does too.
+    names_programs = PROGRAM_DOMAIN.encode() in ssl.PEM_cert_to_DER_cert(certificate.decode())
+    expected = (("grpc.ssl_target_name_override", program_name(program)),) * names_programs
+    return grpc.aio.secure_channel(str(address), credentials, options=(*_OPTIONS, *expected))
 
 
-def open_async_server() -> grpc.aio.Server:
+def open_async_server(allowed: Allowed = ALLOWED) -> grpc.aio.Server:
     """Make a server for an event loop; add services, ``bind`` it, then start it."""
-    return grpc.aio.server(options=_SERVER_OPTIONS)
+    return grpc.aio.server(interceptors=[AsyncRoleCheck(allowed)], options=_SERVER_OPTIONS)
 
 
 def open_threaded_server(executor: Executor) -> grpc.Server:
     """Make a server whose calls run in threads, for a process without an event loop."""
-    return grpc.server(executor, options=_SERVER_OPTIONS)
+    return grpc.server(executor, interceptors=[RoleCheck(ALLOWED)], options=_SERVER_OPTIONS)
 
 
 def bind(server: grpc.aio.Server | grpc.Server, address: Address, tls: TlsFiles | None) -> int:

@@ -74,6 +74,11 @@ class ResponseSeen(NamedTuple):
     num_tool_calls: int
 
 
+def wait_of(seconds: float, *, longest_seconds: float) -> float:
+    """Return a wait that a peer asks for, within a limit; 0 where it is not a number."""
+    return min(seconds, longest_seconds) if seconds > 0 else 0.0
+
+
 def misaddressed(message: pb.Trajectory) -> str:
     """Say why a message cannot be taken for anybody's; empty where it can."""
     if message.group < 0 or not 0 <= message.member < MAX_MEMBERS:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.launch import Launch
+from hetrl_core.task import Role
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.clients.coordinator_client import TrainerClient, WorkerClient
 from hetrl_runtime.transport.errors import Refused
@@ -52,7 +53,7 @@ async def test_prompts_of_a_worker_that_died_go_to_another(tmp_path: Path) -> No
     launch = a_launch(tmp_path, max_staleness=0)
     async with (
         a_coordinator(launch, lease_seconds=0.5),
-        open_channel(launch.coordinator, None) as channel,
+        open_channel(launch.coordinator, None, program=Role.COORDINATOR) as channel,
     ):
         trainer = await asyncio.to_thread(begin, launch)
         mortal = CoordinatorStub(channel)
@@ -159,7 +160,10 @@ async def test_batch_of_another_version_is_refused_with_reason(tmp_path: Path) -
 
 async def test_progress_is_open_to_anyone(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
-    async with a_coordinator(launch), open_channel(launch.coordinator, None) as channel:
+    async with (
+        a_coordinator(launch),
+        open_channel(launch.coordinator, None, program=Role.COORDINATOR) as channel,
+    ):
         stub = CoordinatorStub(channel)
         before = await stub.GetProgress(pb.ProgressRequest(), wait_for_ready=True)
         trainer = await asyncio.to_thread(begin, launch)

@@ -4,6 +4,7 @@ The pod's projected token authenticates the post; it is read each time because t
 replaces it. A report that cannot be delivered is logged and never stops the run.
 """
 
+import json
 import logging
 import ssl
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from hetrl_core.launch import JobIdentity, ProgressTarget
+from hetrl_core.launch import MAX_PROGRESS_BYTES, JobIdentity, ProgressTarget
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,11 @@ class ProgressPost:
                 aiohttp.ClientSession(timeout=_TIMEOUT) as session,
                 session.post(
                     self._target.url,
-                    json={"job": self._job, **progress},
-                    headers={"Authorization": f"Bearer {token}"},
+                    data=_body({"job": self._job, **progress}),
+                    headers={
+                        "Authorization": f"Bearer {token}",
+                        "Content-Type": "application/json",
+                    },
                     ssl=trust,
                 ) as reply,
             ):
@@ -54,3 +58,11 @@ class ProgressPost:
             log.warning("progress not delivered: url=%s error=%s", self._target.url, error)
             return False
         return True
+
+
+def _body(report: Mapping[str, Any]) -> bytes:
+    """Return a report as JSON, without its processes where they would make it too long."""
+    body = json.dumps(report).encode()
+    if len(body) > MAX_PROGRESS_BYTES:
+        body = json.dumps({**report, "processes": []}).encode()
+    return body

@@ -8,6 +8,8 @@ from hetrl_core.task import Role, Task
 from hetrl_runtime.wire.values import InferenceEndpoint, ProcessStatus
 
 _RATE_WINDOW_SECONDS = 15.0
+_MOST_SAID = 64
+"""Eight times what a process says in that time: one that says more is not remembered longer."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +33,9 @@ class Member:
     needs_reference: bool = False
     """Whether what this trainer trains on must come with a reference's words."""
 
-    said: deque[tuple[float, ProcessStatus]] = field(default_factory=deque)
+    said: deque[tuple[float, ProcessStatus]] = field(
+        default_factory=lambda: deque(maxlen=_MOST_SAID)
+    )
     """Its words of the last seconds, the newest last."""
 
     @property
@@ -82,6 +86,9 @@ class Members:
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
+
+    def __len__(self) -> int:
+        return len(self._members)
 
     def get(self, process: str) -> Member | None:
         """Return a process, or None if no process of that name registered."""

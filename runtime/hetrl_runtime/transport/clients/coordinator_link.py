@@ -91,7 +91,7 @@ class CoordinatorLink:
         self._instance = uuid.uuid4().hex
         self._resume: ResumePoint | None = None
         self._data = UNKNOWN
-        self._channel = open_channel(launch.coordinator, launch.tls)
+        self._channel = open_channel(launch.coordinator, launch.tls, program=Role.COORDINATOR)
         self.stub = CoordinatorStub(self._channel)
         self._registering = asyncio.Lock()
         self._heard_at = time.monotonic()

@@ -17,7 +17,7 @@ import grpc.aio
 import numpy as np
 
 from hetrl_core.launch import Address, Launch
-from hetrl_core.task import Task
+from hetrl_core.task import Role, Task
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.errors import Refused, Unreachable
 from hetrl_runtime.transport.event_loop import wait_at_most
@@ -94,7 +94,8 @@ class InferenceClient:
             self._part_from(self._workers.pop(address))
         for address in there.keys() - self._workers.keys():
             host, _, port = address.rpartition(":")
-            channel = open_channel(Address(host=host, port=int(port)), self._launch.tls)
+            place = Address(host=host, port=int(port))
+            channel = open_channel(place, self._launch.tls, program=Role.INFERENCE)
             self._workers[address] = _Worker(channel, there[address])
         self._has_met.set()
 

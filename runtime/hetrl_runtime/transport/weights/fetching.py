@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 
 from hetrl_core.launch import Launch
+from hetrl_core.task import Role
 from hetrl_runtime.compute.buffers import Buffers
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.clients.coordinator_link import backoff_seconds
@@ -132,7 +133,7 @@ async def fetch_weights(
     buffers = buffers or Buffers()
     assembly = Assembly(buffers)
     problem = "nothing was published"
-    async with open_channel(launch.weights, launch.tls) as channel:
+    async with open_channel(launch.weights, launch.tls, program=Role.TRAINER) as channel:
         stub = WeightsStub(channel)
         for pause in backoff_seconds():
             request = fetch_request(launch, process, wanted, assembly)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from hetrl_core.launch import Address, Launch
+from hetrl_core.task import Role
 from hetrl_runtime.compute.buffers import Buffers
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.weights.fetching import (
@@ -129,7 +130,8 @@ class WeightSource:
         )
         host, _, port = news.relay_address.rpartition(":")
         assembly = Assembly(self._buffers)
-        async with open_channel(Address(host=host, port=int(port)), self._launch.tls) as channel:
+        place = Address(host=host, port=int(port))
+        async with open_channel(place, self._launch.tls, program=Role.ROLLOUT) as channel:
             request = fetch_request(self._launch, self._process, wanted, assembly)
             found = await fetch_once(WeightsStub(channel), request, assembly)
         return found or f"nothing was on its way there for {RELAY_SECONDS:g} s"

@@ -26,6 +26,7 @@ from hetrl_runtime.transport.weights.regions import Bytes
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import WeightsServicer, add_WeightsServicer_to_server
+from hetrl_runtime.wire.validation import wait_of
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class WeightServer:
 
     def wait_for(self, request: pb.FetchRequest) -> "_Digested | None":
         """Wait for a snapshot that a reader asks for; None when the wait is over."""
-        wait_seconds = min(max(request.wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
+        wait_seconds = wait_of(request.wait_seconds, longest_seconds=_LONGEST_WAIT_SECONDS)
 
         def is_over() -> bool:
             return self._is_closing or self._answers(request)
