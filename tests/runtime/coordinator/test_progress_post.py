@@ -67,11 +67,11 @@ async def test_report_carries_the_job_the_figures_and_the_token(
 async def test_report_of_too_many_processes_names_none(tmp_path: Path, token_file: Path) -> None:
     authority = Authority(tmp_path / "ours")
     took: list[tuple[str, Any]] = []
-    processes = [{"process": f"rollout-{'x' * 100}-{number}"} for number in range(2000)]
+    processes = [{"process": f"rollout-{'x' * 100}-{number}"} for number in range(4000)]
 
     async with an_operator(authority.leaf("operator"), took) as url:
         target = ProgressTarget(url=url, token_file=str(token_file), ca_file=str(authority.ca))
-        for count in (1000, 2000):
+        for count in (1000, 4000):
             await ProgressPost(target, JOB).post({"processes": processes[:count]})
 
     assert [len(said["processes"]) for _, said in took] == [1000, 0]
