@@ -16,9 +16,11 @@ from hetrl_operator.cache.informer_cache import InformerCache
 from hetrl_operator.cache.missed_deletes import MissedDeletes
 from hetrl_operator.cache.pending_writes import Place
 from hetrl_operator.http.forward_to_leader import LeaderForwarder
-from hetrl_operator.http.health import application, served
+from hetrl_operator.http.health import application
+from hetrl_operator.http.listener import served
 from hetrl_operator.http.metrics import Metrics
-from hetrl_operator.http.progress import Endpoint, Reviews, server_tls
+from hetrl_operator.http.progress import Endpoint, server_tls
+from hetrl_operator.http.token_reviews import Reviews
 from hetrl_operator.kopf_adapter import handlers
 from hetrl_operator.kopf_adapter.gc_tuning import collect_rarely
 from hetrl_operator.kopf_adapter.handlers import Hooks
@@ -39,6 +41,9 @@ from hetrl_operator.reconcile.workqueue import WorkQueue
 from hetrl_operator.settings import Settings, from_environment
 
 log = logging.getLogger("hetrl_operator")
+
+_REVIEWS_PER_SECOND = 50
+"""A tenth of the requests of jobs: three thousand coordinators, each reviewed once a minute."""
 
 
 def main() -> None:
@@ -74,16 +79,8 @@ async def run(settings: Settings) -> None:
             ),
             watch_silence_seconds=settings.watch_silence_seconds,
         )
-        await stack.enter_async_context(
-            served(
-                application(
-                    registry,
-                    not_ready=lambda: _not_ready(election, initial_sync),
-                ),
-                port=settings.endpoints.metrics_port,
-            )
-        )
-        await _serve_progress(stack, settings, api, hooks, election)
+        await _serve_health(stack, settings, registry, lambda: _not_ready(election, initial_sync))
+        await _serve_progress(stack, settings, metrics, hooks, election)
         if election is None:
             await _lead(settings, api, hooks, metrics, initial_sync, ready=ready, stop=stop)
         elif await _acquired(election, stop):
@@ -93,6 +90,20 @@ async def run(settings: Settings) -> None:
             finally:
                 renewing.cancel()
                 await election.release()
+
+
+async def _serve_health(
+    stack: contextlib.AsyncExitStack,
+    settings: Settings,
+    registry: CollectorRegistry,
+    not_ready: Callable[[], str],
+) -> None:
+    ports = settings.endpoints
+    shown_at: list[tuple[int, CollectorRegistry | None]] = [(ports.metrics_port, registry)]
+    if ports.health_port is not None:
+        shown_at.append((ports.health_port, None))
+    for port, shown in shown_at:
+        await stack.enter_async_context(served(application(shown, not_ready=not_ready), port=port))
 
 
 async def _connected(
@@ -222,7 +233,7 @@ async def _work(settings: Settings, hooks: Hooks, metrics: Metrics, ready: async
 async def _serve_progress(
     stack: contextlib.AsyncExitStack,
     settings: Settings,
-    api: KubernetesApi,
+    metrics: Metrics,
     hooks: Hooks,
     election: LeaderElection | None,
 ) -> None:
@@ -230,8 +241,12 @@ async def _serve_progress(
     if directory is None:
         log.warning("no progress endpoint: HETRL_TLS_DIRECTORY is not set")
         return
+    # Strangers can start reviews: these wait for a connection and a rate of their own.
+    rate_limiter = RateLimiter(per_second=_REVIEWS_PER_SECOND, burst=_REVIEWS_PER_SECOND)
+    reviewer = await connect(metrics, rate_limiter=rate_limiter)
+    stack.push_async_callback(reviewer.close)
     endpoint = Endpoint(
-        reviews=Reviews(api=api),
+        reviews=Reviews(api=reviewer),
         job=lambda key: hooks.controller.cache.job(key) if hooks.controller else None,
         pods=lambda job: hooks.controller.cache.pods_of(job) if hooks.controller else (),
         report=lambda key, uid, said: (

@@ -50,6 +50,9 @@ class EndpointSettings:
     metrics_port: int = 8080
     """Metrics, healthz and readyz, in plain HTTP."""
 
+    health_port: int | None = None
+    """Healthz and readyz alone, in plain HTTP; None: only at ``metrics_port``."""
+
     progress_port: int = 9443
     tls_directory: Path | None = None
     """Folder with ``tls.crt``, ``tls.key`` and ``ca.crt``; None: no progress endpoint."""
@@ -122,6 +125,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         ),
         endpoints=EndpointSettings(
             metrics_port=_number(environment, "HETRL_METRICS_PORT", 8080),
+            health_port=_health_port(environment),
             progress_port=_number(environment, _PROGRESS_PORT, 9443),
             tls_directory=Path(tls) if tls else None,
         ),
@@ -156,6 +160,11 @@ def _pods(environment: Mapping[str, str], tls: Path | None) -> PodSettings:
         progress_authority=(tls / "ca.crt").read_text() if tls else "",
         preflight=_switch(environment, "HETRL_PREFLIGHT"),
     )
+
+
+def _health_port(environment: Mapping[str, str]) -> int | None:
+    name = "HETRL_HEALTH_PORT"
+    return _number(environment, name, 0) if environment.get(name) else None
 
 
 def _election(environment: Mapping[str, str]) -> ElectionSettings | None:

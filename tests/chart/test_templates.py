@@ -83,13 +83,16 @@ def test_operator_understands_the_environment_that_it_is_given(tmp_path: Any) ->
     assert settings.election == ElectionSettings(
         namespace="hetrl-system", lease="hetrl", pod="hetrl-0", address="[fd00::7]:8443"
     )
-    assert (settings.endpoints.metrics_port, settings.endpoints.progress_port) == (8080, 8443)
+    ports = settings.endpoints
+    assert (ports.metrics_port, ports.health_port, ports.progress_port) == (8080, 8081, 8443)
 
 
 def test_service_leads_to_the_ports_that_the_operator_opens() -> None:
     (service,) = of_kind("Service")
     (container,) = pod_of(the_deployment())["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    # Health is for the kubelet, which asks the pod itself.
+    assert ports.pop("health") == 8081
 
     assert service["spec"]["selector"].items() <= (
         the_deployment()["spec"]["template"]["metadata"]["labels"].items()

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from hetrl_cli.run.setup.ports import free_ports
 from hetrl_operator.http.forward_to_leader import RELAYED, LeaderForwarder
-from hetrl_operator.http.health import served
+from hetrl_operator.http.listener import served
 from hetrl_operator.http.progress import server_tls
 from hetrl_operator.render import tls
 

@@ -1,5 +1,6 @@
 """Parsing of Kubernetes objects: unreadable ones become messages, not exceptions."""
 
+import math
 from typing import Any
 
 import pytest
@@ -207,7 +208,7 @@ def test_report_is_read_as_protobuf_writes_it() -> None:
 
     seen = parse.progress_seen(report, at=NOW)
 
-    assert seen.notices == ("x" * 1024,)
+    assert seen.notices == ("x" * 1021 + "...",)
 
     assert (seen.step, seen.total_steps, seen.reward, seen.finished) == (3, 10, 0.25, False)
 
@@ -219,11 +220,34 @@ def test_report_is_read_as_protobuf_writes_it() -> None:
         {"step": "many", "total_steps": 1},
         {"step": None},
         {"step": 1, "total_steps": 1, "notices": 7},
+        {"step": math.inf, "total_steps": 10},
+        {"step": math.nan, "total_steps": 10},
+        {"step": -1, "total_steps": 10},
+        {"step": 10**30, "total_steps": 10},
+        {"step": 3, "total_steps": 10, "reward_mean": math.nan},
+        {"step": 3, "total_steps": 10, "samples_per_second": math.inf},
+        {"step": 3, "total_steps": 10, "eta_seconds": "1e999"},
+        {"step": 3, "total_steps": 10, "staleness_p95": [10**400]},
+        {"step": 3, "total_steps": 10, "staleness_p95": 10**400},
     ],
 )
 def test_malformed_report_is_refused(report: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"progress report|invalid literal"):
+    with pytest.raises(ValueError, match=r"progress report|invalid literal|NaN to integer|must be"):
         parse.progress_seen(report, at=NOW)
+
+
+@pytest.mark.parametrize("report", [None, 7, "step", [], [1]])
+def test_report_that_is_no_object_is_refused(report: Any) -> None:
+    with pytest.raises(ValueError, match="progress report"):
+        parse.progress_seen(report, at=NOW)
+
+
+def test_texts_of_a_report_are_on_one_line() -> None:
+    report = {"step": 1, "total_steps": 2, "message": "a\nINFO forged \x1b[2J", "reason": "R" * 999}
+
+    seen = parse.progress_seen(report, at=NOW)
+
+    assert (seen.message, len(seen.reason)) == ("a\\nINFO forged \\x1b[2J", 64)
 
 
 def test_node_keeps_only_what_planning_reads() -> None:

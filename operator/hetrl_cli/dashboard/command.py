@@ -9,12 +9,14 @@ import click
 from aiohttp import web
 
 from hetrl_cli.cluster.connection import connect
+from hetrl_cli.dashboard.hosts import allowed_hosts, is_loopback
 from hetrl_cli.dashboard.server import application
 from hetrl_cli.dashboard.sources.cluster_job import ClusterJobRecorder
 from hetrl_cli.dashboard.sources.prometheus import Prometheus
 from hetrl_cli.dashboard.sources.runs import Runs
 from hetrl_cli.dashboard.sources.source import Source
 from hetrl_cli.jobs.options import cluster_options
+from hetrl_operator.http.listener import served
 
 PORT = 8642
 _RUNS = Path("runs")
@@ -44,6 +46,13 @@ _RUNS = Path("runs")
     show_default=True,
     help="Port to listen on; 0: any.",
 )
+@click.option(
+    "--allow-host",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Answer under this name too; addresses, localhost and this machine's name are answered.",
+)
 @click.option("--open/--no-open", "opens", default=False, help="Open it in the browser.")
 def command(
     *,
@@ -55,6 +64,7 @@ def command(
     scrape_seconds: float,
     host: str,
     port: int,
+    names: tuple[str, ...],
     opens: bool,
 ) -> None:
     """Show jobs in a browser, live: throughput, staleness, idle shares, reward, price.
@@ -73,7 +83,8 @@ def command(
         folder = recorder.folder.path
     with contextlib.suppress(KeyboardInterrupt):
         source = _source(folder, url, scrape_seconds)
-        asyncio.run(_serve(source, recorder, host, port, opens=opens))
+        app = application(source, allowed_hosts(listens_on=host, more=names))
+        asyncio.run(_serve(app, source.name, recorder, host, port, opens=opens))
 
 
 def _source(folder: Path | None, url: str | None, scrape_seconds: float) -> Source:
@@ -88,30 +99,38 @@ def _source(folder: Path | None, url: str | None, scrape_seconds: float) -> Sour
 
 
 async def _serve(
-    source: Source, recorder: ClusterJobRecorder | None, host: str, port: int, *, opens: bool
+    app: web.Application,
+    name: str,
+    recorder: ClusterJobRecorder | None,
+    host: str,
+    port: int,
+    *,
+    opens: bool,
 ) -> None:
-    runner = web.AppRunner(application(source), access_log=None)
-    await runner.setup()
-    recording = asyncio.ensure_future(recorder.record()) if recorder else None
-    try:
-        site = web.TCPSite(runner, host, port)
+    async with contextlib.AsyncExitStack() as stack:
+        if recorder:
+            stack.push_async_callback(_cancelled, asyncio.ensure_future(recorder.record()))
         try:
-            await site.start()
+            found = await stack.enter_async_context(served(app, port=port, host=host))
         except OSError as error:
             raise click.ClickException(
                 f"cannot listen on {host}:{port}: {error.strerror}; --port names another"
             ) from error
-        address = f"http://{host}:{runner.addresses[0][1]}"
-        click.echo(f"{source.name}: {address}")
+        address = f"http://{host}:{found}"
+        click.echo(f"{name}: {address}")
+        if not is_loopback(host):
+            click.echo(
+                f"warning: whoever reaches {host} can read this: there is no password", err=True
+            )
         if opens:
             click.launch(address)
         await _stopped()
-    finally:
-        if recording:
-            recording.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await recording
-        await runner.cleanup()
+
+
+async def _cancelled(recording: asyncio.Future[None]) -> None:
+    recording.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await recording
 
 
 async def _stopped() -> None:

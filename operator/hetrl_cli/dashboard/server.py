@@ -1,7 +1,7 @@
 """The HTTP server of the page: ``answer`` makes the responses from a ``source``."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from importlib.resources import files
 
 from aiohttp import web
@@ -9,6 +9,7 @@ from aiohttp.typedefs import Handler
 
 from hetrl_cli.dashboard.answer import definition, filled, span
 from hetrl_cli.dashboard.boards.panel import Board
+from hetrl_cli.dashboard.hosts import only
 from hetrl_cli.dashboard.sources.source import Source, SourceError
 
 _PAGE = files(__package__) / "page"
@@ -29,8 +30,8 @@ _HEADERS = {
 }
 
 
-def application(source: Source) -> web.Application:
-    """Return the web application over a source."""
+def application(source: Source, hosts: Collection[str] = ("localhost",)) -> web.Application:
+    """Return the web application over a source; it answers under these names and addresses."""
     boards = {each.name: each for each in source.boards}
 
     def board_of(request: web.Request) -> Board:
@@ -65,7 +66,7 @@ def application(source: Source) -> web.Application:
         yield
         await source.close()
 
-    found = web.Application(middlewares=[_answer])
+    found = web.Application(middlewares=[_answer, only(hosts)])
     found.router.add_get("/api/boards", all_boards)
     found.router.add_get("/api/choices", choices)
     found.router.add_get("/api/figures", figures)

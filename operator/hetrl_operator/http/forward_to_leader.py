@@ -4,8 +4,9 @@ A Service spreads connections over all replicas, and only the leader knows the j
 forwarded unchanged, token included, over TLS to the replica that the Lease names.
 """
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from ssl import create_default_context
@@ -18,6 +19,8 @@ RELAYED = "X-HetRL-Relayed"
 """Header of a forwarded report: it is not forwarded again if replicas disagree on the leader."""
 
 _SECONDS = 10.0
+_AT_ONCE = 32
+"""Reports under way to the leader: strangers can send them too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,16 @@ class LeaderForwarder:
     url: str
     """``https://host:port`` of the Service; certificates are issued for its host."""
 
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
     async def forward(self, request: web.Request) -> web.Response:
         """Forward a report and return the leader's response; 503 if there is none."""
+        if self._slots.locked():
+            return _unavailable(f"{_AT_ONCE} reports are on their way to the leader; report again")
+        async with self._slots:
+            return await self._forward(request)
+
+    async def _forward(self, request: web.Request) -> web.Response:
         address = self.address()
         if not address or RELAYED in request.headers:
             return _unavailable("no replica leads now; report again")

@@ -7,11 +7,13 @@ must not count as one that generates.
 
 import contextlib
 import logging
+import socket
 import threading
+import time
 from collections.abc import Iterable
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from typing import Self
+from typing import Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -21,6 +23,12 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from hetrl_core.launch import Launch
 
 log = logging.getLogger(__name__)
+
+CONNECTION_SECONDS = 15.0
+"""For a request and its response: each connection has one, and a thread until it ends."""
+
+MAX_CONNECTIONS = 64
+"""The oldest makes room for one more."""
 
 _ASKING_SECONDS = 1.0
 """For another program of the pod to answer: the kubelet waits five."""
@@ -44,7 +52,7 @@ class MetricsServer:
                 launch.listen_host,
                 launch.metrics_port,
                 self._answer,
-                server_class=ThreadingWSGIServer,
+                server_class=_LimitedServer,
                 handler_class=_Silent,
             )
         except OSError as error:
@@ -93,8 +101,47 @@ class MetricsServer:
         self._thread.join()
 
 
+class _LimitedServer(ThreadingWSGIServer):
+    """A server whose connections are few and end at a deadline, whatever a peer sends or not."""
+
+    request_queue_size = 512
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, float] = {}
+        """When each connection began, the oldest first."""
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; end the oldest connection where there are too many."""
+        with self._lock:
+            if len(self._open) >= MAX_CONNECTIONS:
+                self._end(next(iter(self._open)))
+            self._open[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def close_request(self, request: Any) -> None:
+        """Forget a connection, and close it."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().close_request(request)
+
+    def service_actions(self) -> None:
+        """End connections at their deadline; called twice a second."""
+        with self._lock:
+            for each, began in tuple(self._open.items()):
+                if time.monotonic() - began > CONNECTION_SECONDS:
+                    self._end(each)
+
+    def _end(self, connection: socket.socket) -> None:
+        # Its thread wakes up, and closes it.
+        del self._open[connection]
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+
 class _Silent(WSGIRequestHandler):
-    """A line in the log for every probe would bury what the process has to say."""
+    """A handler that logs nothing: a line for every probe would bury what the process says."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base's name
         del format, args

@@ -22,6 +22,9 @@ from hetrl_runtime.transport.callers import ALLOWED, Allowed, AsyncRoleCheck, Ro
 MAX_MESSAGE_BYTES = 64 << 20
 """Above the largest trajectory that ``wire.codec`` accepts."""
 
+MAX_CONNECTIONS = 4096
+"""Of one server: twice the processes that a run may have."""
+
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -38,6 +41,9 @@ _OPTIONS = (
 _SERVER_OPTIONS = (
     *_OPTIONS,
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    # A caller without a certificate must not keep a connection for the two minutes of the default.
+    ("grpc.server_handshake_timeout_ms", 15_000),
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
     # Two coordinators of two jobs must never share a port unnoticed.
     ("grpc.so_reuseport", 0),
 )

@@ -1,5 +1,8 @@
 """The metrics port, over real sockets."""
 
+import contextlib
+import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.metrics.server import MAX_CONNECTIONS, MetricsServer
 from tests.runtime.launches import a_launch, free_port
 
 
@@ -64,6 +67,27 @@ def test_series_are_there_before_it_is_ready(server: MetricsServer) -> None:
     assert status == 200
     assert "hetrl_trainer_step 7.0" in text
     assert "process_resident_memory_bytes" in text
+
+
+def test_silent_connections_keep_no_scrape_waiting(server: MetricsServer) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            silent = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+            stack.enter_context(silent)
+            with contextlib.suppress(OSError):
+                silent.sendall(b"GET /met")
+        assert answer(server, "/healthz") == (200, "alive\n")
+        threads = [each for each in threading.enumerate() if "process_request" in each.name]
+        assert len(threads) <= MAX_CONNECTIONS + 1
+
+
+def test_connection_ends_at_its_deadline(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hetrl_runtime.metrics.server.CONNECTION_SECONDS", 0.1)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as silent:
+        silent.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
+        assert silent.recv(100) == b""
 
 
 def test_port_that_is_taken_is_named(server: MetricsServer, tmp_path: Path) -> None:

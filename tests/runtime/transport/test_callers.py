@@ -106,7 +106,7 @@ async def answer(channel: grpc.aio.Channel, service: str, method: Any) -> str:
 
 
 @pytest.mark.slow
-async def test_each_role_makes_its_calls_and_no_others(tmp_path: Path) -> None:
+async def test_role_makes_its_calls_and_no_others(tmp_path: Path) -> None:
     tls = issued(tmp_path / "tls")
     found: dict[str, set[Role]] = {name: set() for name in MAY}
     async with every_server(tmp_path, tls) as servers:
