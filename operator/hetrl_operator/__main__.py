@@ -241,7 +241,7 @@ async def _serve_progress(
     if directory is None:
         log.warning("no progress endpoint: HETRL_TLS_DIRECTORY is not set")
         return
-    # Strangers can start reviews: these wait for a connection and a rate of their own.
+    # Untrusted callers can start reviews: these wait for a connection and a rate of their own.
     rate_limiter = RateLimiter(per_second=_REVIEWS_PER_SECOND, burst=_REVIEWS_PER_SECOND)
     reviewer = await connect(metrics, rate_limiter=rate_limiter)
     stack.push_async_callback(reviewer.close)

@@ -120,7 +120,7 @@ async def _serve(
         click.echo(f"{name}: {address}")
         if not is_loopback(host):
             click.echo(
-                f"warning: whoever reaches {host} can read this: there is no password", err=True
+                f"warning: all who reach {host} can read this: there is no password", err=True
             )
         if opens:
             click.launch(address)

@@ -36,7 +36,7 @@ def is_allowed(host: str, allowed: Collection[str]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether nobody but this machine can reach an address to listen on."""
+    """Tell whether only this machine can reach an address to listen on."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -20,7 +20,7 @@ RELAYED = "X-HetRL-Relayed"
 
 _SECONDS = 10.0
 _AT_ONCE = 32
-"""Reports under way to the leader: strangers can send them too."""
+"""Reports under way to the leader: untrusted callers can send them too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

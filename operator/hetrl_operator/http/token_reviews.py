@@ -1,4 +1,4 @@
-"""Reviews of callers' tokens by the API server, with a budget that strangers cannot spend.
+"""Reviews of callers' tokens by the API server, with budgets that a flood of forged ones cannot spend.
 
 What a token claims costs nothing to read: one that claims another audience, an end in the past, or
 a pod that is no known coordinator is refused without a review. What remains has one budget for each
@@ -86,7 +86,7 @@ class Reviews:
         """Return the pod that a token is bound to, or why it is refused.
 
         Args:
-            token: of whoever.
+            token: of an untrusted caller.
             is_known: tells whether a pod may report at all.
         """
         claimed = claimed_caller(token, now=self.wall_clock())

@@ -69,7 +69,7 @@ def refusal(method: str, identity: Identity, allowed_of: Allowed = ALLOWED) -> s
         return str(error)
     allowed = allowed_of.get(method, frozenset())
     if role is None:
-        return "" if allowed else f"{method[:80]} is a call of nobody"
+        return "" if allowed else f"{method[:80]} is not a call that any role may make"
     if allowed.isdisjoint(possible_programs(role)):
         return f"a certificate of role {role} may not call {method[:80]}"
     return ""
