@@ -1,4 +1,4 @@
-"""Reviews of callers' tokens by the API server, with budgets that a flood of forged ones cannot spend.
+"""Reviews of callers' tokens by the API server, with budgets against floods of forged ones.
 
 What a token claims costs nothing to read: one that claims another audience, an end in the past, or
 a pod that is no known coordinator is refused without a review. What remains has one budget for each
