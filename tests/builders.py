@@ -7,6 +7,7 @@ from hetrl_core.fleet.catalogue import catalogued
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
 from hetrl_core.job.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.reward import Reward
 from hetrl_core.job.spec import (
     DataSpec,
     Engine,
@@ -17,7 +18,6 @@ from hetrl_core.job.spec import (
     PlanningSpec,
     PoolSpec,
     ResourcesSpec,
-    Reward,
     RolloutSpec,
     Strategy,
     TrainingSpec,

@@ -112,7 +112,7 @@ def _number(answer: str) -> float:
 
 async def _judge(responses: list[str], answers: list[str]) -> tuple[Judged, ...]:
     judged = []
-    async with VerifierPool(DataSpec(prompts="")) as pool:
+    async with VerifierPool(DataSpec(prompts="").parts) as pool:
         await pool.score(Response(text="1", reference="1"))  # It has started.
         for response, answer in zip(responses, answers, strict=True):
             begun = time.perf_counter()

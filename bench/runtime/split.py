@@ -44,6 +44,7 @@ from hetrl_planner.simulator.pipeline.pipeline import (
 )
 from hetrl_planner.simulator.simulate import simulate
 from hetrl_runtime.metrics.rollout import RolloutMetrics
+from hetrl_runtime.reward.verdict import Response, Score
 from hetrl_runtime.rollout.loop import RolloutLoop
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.responder import Equipment
@@ -249,8 +250,8 @@ class _Coin:
     def __init__(self) -> None:
         self._numbers = itertools.count()
 
-    async def score(self, *_: str) -> float:
-        return float(next(self._numbers) % 2)
+    async def score(self, *_: Response, **__: object) -> Score:
+        return Score(reward=float(next(self._numbers) % 2))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 """Input files of commands: jobs, and the models that they name."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from hetrl_api.load import load_job
+from hetrl_api import load
+from hetrl_api.job.to_core import to_spec
 from hetrl_core.job.architecture import contradictions, from_hugging_face
 from hetrl_core.job.known_dimensions import known_dimensions
-from hetrl_core.job.spec import JobSpec, ModelFiles
+from hetrl_core.job.spec import DataSpec, JobSpec, ModelFiles
 from hetrl_core.model.check import ModelFacts, ModelProblems, Use, checked
 from hetrl_core.model.context import Lengths
 
@@ -70,7 +73,7 @@ def read_job(path: Path) -> JobSpec:
         InvalidObjectError: the file is not a job.
     """
     folder = Path.cwd() if path == STANDARD_INPUT else path.resolve().parent
-    job = load_job(read_text(path), base_path=folder)
+    job = load.load_job(read_text(path), base_path=folder)
     return with_models_checked(job, needs_weights=False)
 
 
@@ -137,3 +140,15 @@ def _facts(
     for warning in found.warnings:
         click.echo(f"Warning: model {model.source}: {warning}", err=True)
     return found
+
+
+def data_of_job(path: Path, claims: Mapping[str, Path]) -> DataSpec:
+    """Return the data part of a job's file; the entry point by which `hetrl reward -f` reads it.
+
+    Raises:
+        ClickException: the file cannot be read.
+        InvalidObjectError: it is not a job, or no folder stands for one of its claims.
+    """
+    folder = Path.cwd() if path == STANDARD_INPUT else path.resolve().parent
+    job = load.read_job(read_text(path))
+    return to_spec(job, base_path=folder, claims=claims, now=datetime.now(UTC)).data

@@ -125,6 +125,58 @@ CONTRADICTIONS = [
         "spec.data.regex must be set if and only if spec.data.reward is regex, got reward regex",
     ),
     a_case(
+        "settings of math for another reward",
+        {"spec.data.reward": "exact", "spec.data.math": {"answerForms": ["Boxed"]}},
+        "spec.data.math needs spec.data.reward math, got reward exact",
+    ),
+    a_case(
+        "no such form of an answer",
+        {"spec.data.math": {"answerForms": ["Box"]}},
+        "spec.data.math.answerForms",
+        "'Boxed'",
+    ),
+    a_case(
+        "one reward and several",
+        {"spec.data.reward": "exact", "spec.data.rewards": [{"name": "a"}]},
+        "spec.data.rewards takes the place of spec.data.reward and its settings",
+    ),
+    a_case(
+        "a reward's name twice",
+        {"spec.data.rewards": [{"name": "a"}, {"name": "a", "reward": "exact"}]},
+        "spec.data.rewards must not have a name twice",
+    ),
+    a_case(
+        "a reward without its pattern",
+        {"spec.data.rewards": [{"name": "form", "reward": "regex"}]},
+        "spec.data.rewards[form].regex must be set if and only if the reward there is regex",
+    ),
+    a_case(
+        "a reward without its model",
+        {"spec.data.rewards": [{"name": "liked", "reward": "model"}]},
+        "spec.data.model must be set if and only if spec.data.reward is model",
+    ),
+    a_case(
+        "a source twice",
+        {"spec.data.rewards": [{"name": "a", "sources": ["x", "x"]}]},
+        "spec.data.rewards[a].sources must not name a source twice",
+    ),
+    a_case(
+        "a function of the hub among rewards",
+        {
+            "spec.data.rewards": [
+                {"name": "a", "reward": "python", "python": {"source": {"hub": "a/b"}}}
+            ]
+        },
+        "spec.data.rewards[].python.source.hub is not supported yet",
+    ),
+    a_case(
+        "a weight beyond all bounds",
+        {"spec.data.rewards": [{"name": "a", "weight": 2e6}]},
+        "spec.data.rewards",
+        "weight",
+        "1000000",
+    ),
+    a_case(
         "no code",
         {"spec.data.reward": "python"},
         "spec.data.python must be set if and only if spec.data.reward is python",

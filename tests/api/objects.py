@@ -147,6 +147,38 @@ VALID_JOBS = [
             "spec.data.lengthPenalty": {"bufferTokens": 128, "weight": 0.5},
         },
         "a tool": {"spec.data.tools": ["calculator"]},
+        "answers in a box": {"spec.data.math": {"answerForms": ["Boxed", "HashLine"]}},
+        "several rewards": {
+            "spec.data.sourceField": "extra.source",
+            "spec.data.model": {"source": {"path": "/models/reward"}},
+            "spec.data.rewards": [
+                {
+                    "name": "correct",
+                    "sources": ["gsm8k", "math"],
+                    "math": {"answerForms": ["Boxed"]},
+                },
+                {
+                    "name": "form",
+                    "weight": -0.5,
+                    "reward": "regex",
+                    "regex": {"pattern": "sorry"},
+                },
+                {
+                    "name": "tests",
+                    "weight": 2.0,
+                    "sources": ["code"],
+                    "reward": "python",
+                    "python": {
+                        "source": {"claim": {"name": "code", "path": "reward.py"}},
+                        "function": "run",
+                        "timeoutSeconds": 5.0,
+                        "cpuSeconds": 3,
+                        "memoryMiB": 512,
+                    },
+                },
+                {"name": "liked", "weight": 0.0, "reward": "model"},
+            ],
+        },
         "a package's reward": {"spec.data.reward": "unit-tests"},
         "code of one's own": {
             "spec.data.reward": "python",

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from hetrl_api.load import load_job
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.reward import LengthPenalty, PythonReward
 from hetrl_core.job.spec import (
     JobSpec,
-    LengthPenalty,
     MaximiseThroughput,
     MeetDeadline,
     MinimiseCost,
-    PythonReward,
     Tool,
     TracesSpec,
 )

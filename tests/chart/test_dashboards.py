@@ -187,6 +187,8 @@ def test_labels_are_few_and_none_can_take_any_value() -> None:
         "state",
         "version",
         "reason",
+        # Names of the job's own rewards, of which there are at most eight.
+        "part",
         # Kinds of GPUs.
         "pool",
     }

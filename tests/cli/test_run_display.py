@@ -99,6 +99,13 @@ def test_line_describes_the_run() -> None:
     )
 
 
+def test_rewards_of_a_job_are_shown_by_name() -> None:
+    moment = a_moment(a_progress(reward_parts={"correct": 0.5, "form": 0.25}))
+
+    assert "reward 0.625 (correct 0.500, form 0.250)  97.5 samples/s" in line(moment)
+    assert "rewards   correct 0.500   form 0.250" in drawn(moment)
+
+
 def test_plain_lines_carry_every_event_once(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as out, PlainScreen(Console(file=out, width=80)) as screen:
         screen.show(a_moment(events=("rollout-0 was killed by signal 9",)))

@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 
 from hetrl_core.job.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job.reward import LengthPenalty, PythonReward, RegexReward
 from hetrl_core.job.spec import (
     DataSpec,
-    LengthPenalty,
     MeetDeadline,
     MinimiseCost,
     PoolSpec,
-    PythonReward,
-    RegexReward,
     ResourcesSpec,
     RolloutSpec,
     Tool,

@@ -1,6 +1,6 @@
 """Trajectories for tests, with defaults."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ def a_trajectory(
     reward: float = 1.0,
     num_prompt_tokens: int = 5,
     is_scored: bool = False,
+    reward_parts: Mapping[str, float] | None = None,
 ) -> SampledTrajectory:
     """Return a trajectory with tokens of the given versions; a reference has scored it if
     ``is_scored``."""
@@ -33,6 +34,7 @@ def a_trajectory(
         behaviour_log_probs=np.full(size, -0.5, dtype=np.float32),
         token_versions=np.asarray(versions, dtype=np.int32),
         reward=reward,
+        reward_parts=reward_parts or {},
         finish_reason="stop",
         response_text="42",
         question="What is 6 times 7?",

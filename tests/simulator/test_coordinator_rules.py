@@ -117,6 +117,7 @@ class BothCoordinators:
                 epoch=self.real.epoch,
                 process=name,
                 reward=0.0,
+                reward_parts={},
                 oldest_version=trajectory.versions[0],
                 newest_version=newest,
                 num_response_tokens=1,

@@ -4,13 +4,21 @@ The pydantic models of ``hetrl_api`` make these and define the spelling in YAML;
 and command line read them.
 """
 
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.job.architecture import ModelArchitecture
 from hetrl_core.job.identity import Aspect
+from hetrl_core.job.reward import (
+    LengthPenalty,
+    MathReward,
+    PythonReward,
+    RegexReward,
+    Reward,
+    RewardPart,
+    require_settings,
+)
 from hetrl_core.limits import above_zero, at_least
 from hetrl_core.model.context import Lengths
 
@@ -61,70 +69,10 @@ class ModelSpec(ModelFiles):
     """None where neither the job, nor a ``config.json``, nor the table of known models has them."""
 
 
-class Reward(StrEnum):
-    """How an answer is scored; packages may add others, under names of their own."""
-
-    MATH = "math"
-    EXACT = "exact"
-    REGEX = "regex"
-    PYTHON = "python"
-    MODEL = "model"
-    """By a reward model, which inference workers have."""
-
-
 class Tool(StrEnum):
     """What a policy may call while it answers."""
 
     CALCULATOR = "calculator"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegexReward:
-    """What a response must contain; a group named ``answer`` must be the reference answer."""
-
-    pattern: str
-
-    def __post_init__(self) -> None:
-        try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise ValueError(
-                f"data.regex.pattern is not a regular expression: {error}, got {self.pattern!r}"
-            ) from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonReward:
-    """A function of the user's own, ``(response, answer) -> float``, and what one call may take."""
-
-    file: str
-    function: str = "score"
-    timeout_seconds: float = 60.0
-    """By the clock, for one that waits for ever; ``cpu_seconds`` limits what it computes."""
-
-    cpu_seconds: int = 2
-    memory_bytes: int = 1 << 30
-
-    def __post_init__(self) -> None:
-        above_zero("data.python.timeoutSeconds", self.timeout_seconds)
-        at_least("data.python.cpuSeconds", self.cpu_seconds, 1)
-        at_least("data.python.memoryMiB, in bytes", self.memory_bytes, 64 << 20)
-        if not self.function.isidentifier():
-            raise ValueError(
-                f"data.python.function must be a name of Python, got {self.function!r}"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LengthPenalty:
-    """What long responses lose: from nothing to ``weight`` over the last tokens allowed."""
-
-    buffer_tokens: int
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        at_least("data.lengthPenalty.bufferTokens", self.buffer_tokens, 1)
-        above_zero("data.lengthPenalty.weight", self.weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +114,15 @@ class DataSpec:
     question_field: str = "question"
     answer_field: str = "answer"
     reward: str = Reward.MATH
+    math: MathReward | None = None
     regex: RegexReward | None = None
     python: PythonReward | None = None
+    rewards: tuple[RewardPart, ...] = ()
+    """Several rewards, in the place of ``reward`` and its settings; none: that one."""
+
+    source_field: str = "data_source"
+    """The field of a row that ``RewardPart.sources`` names values of."""
+
     model: ModelFiles | None = None
     """A reward model: for sequence classification, with one output."""
 
@@ -184,16 +139,7 @@ class DataSpec:
         at_least("data.maxPromptTokens", self.max_prompt_tokens, 1)
         at_least("data.maxResponseTokens", self.max_response_tokens, 1)
         at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
-        for name, options in (
-            (Reward.REGEX, self.regex),
-            (Reward.PYTHON, self.python),
-            (Reward.MODEL, self.model),
-        ):
-            if (self.reward == name) is not (options is not None):
-                raise ValueError(
-                    f"data.{name} must be set if and only if data.reward is {name}, "
-                    f"got {self.reward}"
-                )
+        self._require_rewards()
         if len(set(self.tools)) < len(self.tools):
             raise ValueError(f"data.tools must not name a tool twice, got {', '.join(self.tools)}")
         penalty = self.length_penalty
@@ -203,10 +149,38 @@ class DataSpec:
                 f"({self.max_response_tokens}), got {penalty.buffer_tokens}"
             )
 
+    def _require_rewards(self) -> None:
+        settings = {Reward.REGEX: self.regex, Reward.PYTHON: self.python}
+        require_settings("data", self.reward, settings, self.math)
+        if self.rewards and (self.reward != Reward.MATH or self.math):
+            raise ValueError("data.rewards takes the place of data.reward: set only one of them")
+        names = [each.name for each in self.rewards]
+        if len(set(names)) < len(names):
+            raise ValueError(f"data.rewards must not have a name twice, got {', '.join(names)}")
+        has_model = any(each.reward == Reward.MODEL for each in self.parts)
+        if has_model is not (self.model is not None):
+            rewards = ", ".join(each.reward for each in self.parts)
+            raise ValueError(
+                f"data.model must be set if and only if a reward is model, got {rewards}"
+            )
+
+    @property
+    def parts(self) -> tuple[RewardPart, ...]:
+        """The rewards that are added up: those named, or the only one."""
+        return self.rewards or (
+            RewardPart(
+                name=str(self.reward),
+                reward=self.reward,
+                math=self.math,
+                regex=self.regex,
+                python=self.python,
+            ),
+        )
+
     @property
     def reward_takes_columns(self) -> bool:
-        """Whether the reward is a function that may ask for columns of the data."""
-        return self.reward not in (Reward.MATH, Reward.EXACT, Reward.REGEX, Reward.MODEL)
+        """Whether a reward may ask for columns of the data, or depends on a row's source."""
+        return any(each.takes_columns or each.sources for each in self.parts)
 
     @property
     def lengths(self) -> Lengths:

@@ -1,115 +1,25 @@
 """`spec.data`: the prompts, how answers are scored, and how long both may be."""
 
-import re
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StringConstraints, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, StringConstraints
 
+from hetrl_api.job.rewards import (
+    LengthPenalty,
+    Math,
+    NamedReward,
+    Python,
+    Regex,
+    RewardModel,
+    RewardName,
+    Tokens,
+)
 from hetrl_api.job.source import SOURCE_MEMBERS, Source, SubPath
-from hetrl_api.validation.rules import ApiModel, Rule, exactly_one, not_yet
-from hetrl_core.job.spec import Reward, Tool
-
-Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
-
+from hetrl_api.validation.rules import ApiModel, Rule, exactly_one
+from hetrl_core.job.reward import MAX_REWARDS, Reward
+from hetrl_core.job.spec import Tool
 
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
-
-RewardName = Annotated[
-    str, StringConstraints(max_length=63, pattern=r"^[a-z0-9]([-_.a-z0-9]*[a-z0-9])?$")
-]
-
-
-class Regex(ApiModel):
-    """What a response must contain to be worth 1."""
-
-    pattern: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-    """A regular expression of Python, found anywhere in the response. Where it has a group named
-    `answer`, what that found last must be the reference answer as well."""
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise PydanticCustomError(
-                "regex", "is not a regular expression of Python ({reason})", {"reason": str(error)}
-            ) from error
-        return pattern
-
-
-class Python(ApiModel):
-    """A function of your own, `(response: str, answer: str) -> float`, in processes of its own.
-
-    They have no network, start no other and change no file. They read Python, its libraries and the
-    folder of the file, and see no environment. The function may ask for prompt, reference and
-    columns by name, or have verl's or TRL's parameters. A response that it fails on is not judged.
-    """
-
-    source: Source
-    """The file."""
-
-    function: Annotated[
-        str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    ] = "score"
-    """Its name in the file."""
-
-    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
-    """For one response, by the clock: a guard against a function that waits for ever."""
-
-    cpu_seconds: Annotated[int, Field(ge=1, le=600)] = 2
-    """For one response, of a processor's time."""
-
-    memory_mib: Annotated[int, Field(alias="memoryMiB", ge=64, le=1_048_576)] = 1024
-    """Of address space, Python and libraries included."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        exactly_one("spec.data.python.source", SOURCE_MEMBERS, of="self.source"),
-        not_yet("spec.data.python.source.hub", path="self.source.hub", instead="use path or claim"),
-        not_yet("spec.data.python.source.uri", path="self.source.uri", instead="use path or claim"),
-    )
-
-
-class RewardModel(ApiModel):
-    """A model that says how good a response is.
-
-    Of an architecture of Hugging Face for sequence classification, with one output, as reward
-    models are published. Inference workers have it, on GPUs of the plan, and planning takes it to
-    be as large as the policy.
-    """
-
-    source: Source
-    """A folder in Hugging Face format (config.json, safetensors, tokenizer), or a hub id. Its own
-    chat template, where it has one, is put around a question and a response."""
-
-    revision: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
-    """Branch, tag or commit of the hub model."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        exactly_one("spec.data.model.source", SOURCE_MEMBERS, of="self.source"),
-        not_yet(
-            "spec.data.model.source.uri", path="self.source.uri", instead="use path, hub or claim"
-        ),
-        Rule(
-            condition="!has(self.revision) || has(self.source.hub)",
-            message="spec.data.model.revision needs spec.data.model.source.hub",
-            field=".revision",
-        ),
-    )
-
-
-class LengthPenalty(ApiModel):
-    """What long responses lose (DAPO's soft overlong punishment).
-
-    Nothing before the buffer, `weight` at maxResponseTokens, and in between the more the longer.
-    """
-
-    buffer_tokens: Tokens
-    """The last tokens before maxResponseTokens, over which it grows."""
-
-    weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
-    """The most that a response loses."""
 
 
 class Data(ApiModel):
@@ -140,14 +50,24 @@ class Data(ApiModel):
     model says. Any other name is that of an entry point `hetrl.rewards` of a package in the rollout
     image: a function like that of python, trusted as the image is."""
 
+    math: Math | None = None
+    """With reward math: in which forms an answer counts."""
+
     regex: Regex | None = None
     """With reward regex: the pattern."""
 
     python: Python | None = None
     """With reward python: the function."""
 
+    rewards: Annotated[tuple[NamedReward, ...], Field(max_length=MAX_REWARDS)] = ()
+    """Several rewards, which are added up by weight, in the place of `reward` and its settings.
+    Each one is logged under its name; a response that one of them does not judge is not judged."""
+
+    source_field: FieldName = "data_source"
+    """With `sources` of rewards: the field or column of a row that they name values of."""
+
     model: RewardModel | None = None
-    """With reward model: the model."""
+    """With reward model, also as one of `rewards`: the model."""
 
     length_penalty: LengthPenalty | None = None
     """Taken off whatever the reward is; unset: length is free."""
@@ -210,7 +130,45 @@ class Data(ApiModel):
                 values=("self.reward",),
                 field=f".{name}",
             )
-            for name in (Reward.REGEX, Reward.PYTHON, Reward.MODEL)
+            for name in (Reward.REGEX, Reward.PYTHON)
+        ),
+        Rule(
+            condition=(
+                "(self.reward == 'model' || (has(self.rewards) && "
+                "self.rewards.exists(each, each.reward == 'model'))) == has(self.model)"
+            ),
+            message=(
+                "spec.data.model must be set if and only if spec.data.reward is model, "
+                "or that of one of spec.data.rewards; got reward {}"
+            ),
+            values=("self.reward",),
+            field=".model",
+        ),
+        Rule(
+            condition="!has(self.math) || self.reward == 'math'",
+            message="spec.data.math needs spec.data.reward math, got reward {}",
+            values=("self.reward",),
+            field=".math",
+        ),
+        Rule(
+            condition=(
+                "!has(self.rewards) || size(self.rewards) == 0 || "
+                "(self.reward == 'math' && !has(self.math))"
+            ),
+            message=(
+                "spec.data.rewards takes the place of spec.data.reward and its settings: "
+                "set only one of them, got reward {}"
+            ),
+            values=("self.reward",),
+            field=".rewards",
+        ),
+        Rule(
+            condition=(
+                "!has(self.rewards) || self.rewards.all(each, "
+                "self.rewards.exists_one(other, other.name == each.name))"
+            ),
+            message="spec.data.rewards must not have a name twice",
+            field=".rewards",
         ),
         Rule(
             condition=(

@@ -11,16 +11,18 @@ from pathlib import Path
 
 from hetrl_api.conversion import from_core, to_core
 from hetrl_api.job.algorithm import Algorithm
-from hetrl_api.job.data import Data, Python, RewardModel
+from hetrl_api.job.data import Data
 from hetrl_api.job.job import HetRLJob
 from hetrl_api.job.model import Architecture, Model
 from hetrl_api.job.planning import Objective, Planning
 from hetrl_api.job.resources import Pool, Resources, Rollout
+from hetrl_api.job.rewards import NamedReward, Python, RewardModel
 from hetrl_api.job.source import Claim, Source
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job import algorithm
 from hetrl_core.job import spec as core
 from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.reward import PythonReward, RewardPart
 from hetrl_core.units import MIB
 
 CLAIMS_PATH = "/hetrl/claims"
@@ -147,7 +149,8 @@ def _data(given: Data, places: _Places) -> core.DataSpec:
         given,
         prompts=prompts,
         dataset=dataset,
-        python=_python(given.python, places) if given.python else None,
+        python=_python(given.python, places, field="spec.data") if given.python else None,
+        rewards=tuple(_named_reward(each, places) for each in given.rewards),
         model=_reward_model(given.model, places) if given.model else None,
     )
 
@@ -164,11 +167,20 @@ def _prompts(given: Data, places: _Places) -> tuple[str, core.HubDataset | core.
     return places.path(source, field="spec.data.prompts"), None
 
 
-def _python(given: Python, places: _Places) -> core.PythonReward:
+def _named_reward(given: NamedReward, places: _Places) -> RewardPart:
+    field = f"spec.data.rewards[{given.name}]"
     return to_core(
-        core.PythonReward,
+        RewardPart,
         given,
-        file=places.path(given.source, field="spec.data.python.source"),
+        python=_python(given.python, places, field=field) if given.python else None,
+    )
+
+
+def _python(given: Python, places: _Places, *, field: str) -> PythonReward:
+    return to_core(
+        PythonReward,
+        given,
+        file=places.path(given.source, field=f"{field}.python.source"),
         memory_bytes=given.memory_mib * MIB,
     )
 

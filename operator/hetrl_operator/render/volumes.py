@@ -1,5 +1,6 @@
 """The volumes of a pod and where its container sees them."""
 
+from hetrl_api.job.data import Data
 from hetrl_api.job.runtime import Volume, VolumeMount
 from hetrl_api.job.source import Source
 from hetrl_api.job.to_core import CHECKPOINTS_PATH, CLAIMS_PATH
@@ -65,7 +66,7 @@ def _source_claims(deployment: Deployment, pods: PodSet) -> tuple[str, ...]:
     sources: list[Source] = [written.model.source]
     if pods.role is not Role.INFERENCE:
         # What an inference worker is asked about comes over the wire.
-        sources += [data.prompts, *([data.python.source] if data.python else [])]
+        sources += [data.prompts, *_functions(data)]
     if Role.INFERENCE in pods.programs and data.model:
         sources.append(data.model.source)
     return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
@@ -76,8 +77,14 @@ def claims_of(parsed: ParsedSpec) -> tuple[str, ...]:
     written = parsed.written
     data = written.data
     sources: list[Source] = [written.model.source, data.prompts]
-    sources += [each.source for each in (data.python, data.model) if each]
+    sources += [*_functions(data), *([data.model.source] if data.model else [])]
     return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
+
+
+def _functions(data: Data) -> list[Source]:
+    """Return the files of a job's reward functions."""
+    codes = (data.python, *(each.python for each in data.rewards))
+    return [each.source for each in codes if each]
 
 
 def _launch(deployment: Deployment, pods: PodSet) -> Json:

@@ -15,6 +15,7 @@ class LeftOutReason(StrEnum):
     TOKEN_UNKNOWN = "TokenUnknown"  # noqa: S105  # a token of text
     REFERENCE_UNREADABLE = "ReferenceUnreadable"
     ROW_UNREADABLE = "RowUnreadable"
+    SOURCE_UNKNOWN = "SourceUnknown"
 
 
 _DETAIL_CHARS = 300
@@ -23,6 +24,7 @@ _WHAT = {
     LeftOutReason.TOKEN_UNKNOWN: "prompts have a token without a row in the model's embedding",
     LeftOutReason.REFERENCE_UNREADABLE: "answers hold no value that data.reward can read",
     LeftOutReason.ROW_UNREADABLE: "prompts could not be read",
+    LeftOutReason.SOURCE_UNKNOWN: "prompts are of a source that none of data.rewards is for",
 }
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hetrl_core.job.spec import DataSpec, Engine
 from hetrl_runtime.data.prompt import Prompt
-from hetrl_runtime.reward.scoring import scorer_of
-from hetrl_runtime.reward.verdict import Response, Unjudged
+from hetrl_runtime.reward.scorer import Scorer
+from hetrl_runtime.reward.verdict import Response, Score
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -75,7 +75,7 @@ async def measure(
     started = time.monotonic()
     prompts = PromptFormat(model, data.tools)
     engine = open_engine(Engine.TRANSFORMERS, _settings(model, prompts, data, batch_size))
-    async with scorer_of(data) as scorer:
+    async with Scorer(data) as scorer:
         try:
             await engine.start()
             generations = await asyncio.gather(
@@ -99,7 +99,7 @@ async def measure(
             if isinstance(generation, Generation)
         ]
     answered = [each for each in generations if isinstance(each, Generation)]
-    rewards = [each for each in verdicts if not isinstance(each, Unjudged)]
+    rewards = [each.reward for each in verdicts if isinstance(each, Score)]
     unjudged = len(verdicts) - len(rewards)
     correct = sum(each >= 1.0 for each in rewards)
     return Accuracy(

@@ -58,6 +58,11 @@ class CoordinatorMetrics:
         self.version = gauge("hetrl_policy_version", "The version being trained.")
         self.training_steps = gauge("hetrl_training_steps", "Steps that the job asks for.")
         self.reward_mean = gauge("hetrl_reward_mean", "Mean reward of the last batch.")
+        self.reward_parts = gauge(
+            "hetrl_reward_part_mean",
+            "Mean of each of a job's rewards over the last batch, before weights.",
+            ["part"],
+        )
         self.predicted_step_seconds = gauge(
             "hetrl_plan_predicted_step_seconds",
             "What the plan expects of a step; absent prediction: 0.",

@@ -35,7 +35,7 @@ def preflight(request: PreflightRequest) -> PreflightReport:
         rows = _checked_data(request, policy, architecture.vocab_size, Path(folder))
         if isinstance(rows, Fault):
             return _failed(rows)
-        notes = checked_reward(request.data, rows.samples)
+        notes = checked_reward(request.data, rows)
         if isinstance(notes, Fault):
             return _failed(notes)
     return PreflightReport(

@@ -1,10 +1,8 @@
 """The check of a job's rows: what cannot be used is counted by reason."""
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from hetrl_core.job.spec import DataSpec
@@ -13,6 +11,7 @@ from hetrl_runtime.data.left_out import LeftOutPrompt, notices
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable
 from hetrl_runtime.preflight.fault import Fault
+from hetrl_runtime.reward.sources import parts_for, source_of
 from hetrl_runtime.rollout.prompt_checks import fault_of
 from hetrl_runtime.rollout.prompts import PromptFormat
 
@@ -20,6 +19,8 @@ CHECK_SECONDS = 300.0
 """Longest time for rows: millions of long ones would keep a job from its GPUs for an hour."""
 
 NUM_SAMPLES = 8
+_MOST_SOURCES = 10_000
+"""A field with more values is no source of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,13 @@ class CheckedRows:
 
     notes: tuple[str, ...]
     samples: tuple[Prompt, ...]
-    """The first ones that can be used."""
+    """The first ones that can be used, for each of the job's rewards."""
+
+    sources: frozenset[str] = frozenset()
+    """Of all rows; empty where the job's rewards are for all of them."""
+
+    is_complete: bool = True
+    """Whether all rows were checked."""
 
 
 def checked_rows(
@@ -61,11 +68,14 @@ def _checked(
     total, num_checked = len(prompts), 0
     ends_at = time.monotonic() + seconds
     left_out: list[LeftOutPrompt] = []
+    samples = _Samples(data)
     for index in range(total):
         if time.monotonic() > ends_at:
             break
-        fault = fault_of(prompts[index], index, form, data, vocab_size=vocab_size)
+        prompt = prompts[index]
+        fault = fault_of(prompt, index, form, data, vocab_size=vocab_size)
         num_checked += 1
+        samples.add(prompt, is_usable=fault is None)
         if fault:
             left_out.append(fault)
     notes = notices(left_out, total=num_checked)
@@ -73,9 +83,30 @@ def _checked(
         return Fault(reason=DATA_INVALID, message=f"no prompt can be used: {'; '.join(notes)}")
     if num_checked < total:
         notes += (f"{num_checked:,} of {total:,} rows were checked in {seconds:g} s",)
-    usable = _usable(prompts, {each.index for each in left_out}, num_checked)
-    return CheckedRows(notes=notes, samples=tuple(islice(usable, NUM_SAMPLES)))
+    return CheckedRows(
+        notes=notes,
+        samples=tuple(samples.chosen),
+        sources=frozenset(samples.sources),
+        is_complete=num_checked == total,
+    )
 
 
-def _usable(prompts: PromptSource, left_out: set[int], num_checked: int) -> Iterator[Prompt]:
-    return (prompts[index] for index in range(num_checked) if index not in left_out)
+class _Samples:
+    """The first rows for each reward, and the sources of all."""
+
+    def __init__(self, data: DataSpec) -> None:
+        self._data = data
+        self._has_sources = any(each.sources for each in data.parts)
+        self._num_chosen = dict.fromkeys((each.name for each in data.parts), 0)
+        self.chosen: list[Prompt] = []
+        self.sources: set[str] = set()
+
+    def add(self, prompt: Prompt, *, is_usable: bool) -> None:
+        if self._has_sources and len(self.sources) < _MOST_SOURCES:
+            self.sources.add(source_of(self._data, prompt.columns))
+        if is_usable and any(count < NUM_SAMPLES for count in self._num_chosen.values()):
+            names = [each.name for each in parts_for(self._data, prompt.columns)]
+            if any(self._num_chosen[name] < NUM_SAMPLES for name in names):
+                self.chosen.append(prompt)
+                for name in names:
+                    self._num_chosen[name] += 1

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 
+from hetrl_core.job.spec import DataSpec
 from hetrl_core.plan.plan import ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_core.units import gib
 from hetrl_runtime.report.plots import SERIES, to_svg
 from hetrl_runtime.report.record import Record, Sample
-from hetrl_runtime.report.summary import final_reward, samples_per_second
+from hetrl_runtime.report.summary import (
+    final_parts,
+    final_reward,
+    first_parts,
+    samples_per_second,
+)
 
 _TASK_NAMES = {
     Task.ACTOR_GENERATION: "generation",
@@ -97,6 +103,11 @@ def _tiles(record: Record) -> list[Tile]:
         tiles.append(
             Tile("Reward", f"{final:.3f}", f"{steps[0].reward_mean:.3f} at the first step")
         )
+        first = first_parts(record)
+        tiles += [
+            Tile(f"Reward {name}", f"{mean:.3f}", f"{first[name]:.3f} at the first step")
+            for name, mean in final_parts(record).items()
+        ]
     if record.before and record.after:
         tiles.append(
             Tile(
@@ -169,6 +180,9 @@ def _sample_row(sample: Sample) -> dict[str, object]:
     return {
         "step": sample.step,
         "reward": f"{sample.reward:g}",
+        "reward_parts": ", ".join(
+            f"{name} {reward:g}" for name, reward in sorted(sample.reward_parts.items())
+        ),
         "staleness": sample.staleness,
         "question": sample.question,
         "answer": sample.answer,
@@ -198,7 +212,13 @@ def _settings(record: Record) -> Sequence[tuple[str, object]]:
         ("tools", ", ".join(data.tools) or "none"),
         ("learning rate", f"{training.learning_rate:g}"),
         ("seed", training.seed),
-        ("rewards", "shuffled, as a control" if training.shuffle_rewards else data.reward),
+        ("rewards", "shuffled, as a control" if training.shuffle_rewards else _rewards(data)),
         ("discarded by the strict check", sum(step.discarded for step in record.steps)),
         ("run", launch.job.uid),
     )
+
+
+def _rewards(data: DataSpec) -> str:
+    if not data.rewards:
+        return data.reward
+    return " + ".join(f"{each.weight:g} x {each.name} ({each.reward})" for each in data.rewards)

@@ -55,17 +55,28 @@ _SIZE_INCHES = (6.4, 3.3)
 
 
 def reward(record: Record) -> Figure:
-    """Draw the mean reward of each step and its moving mean; with tools, how many call one."""
+    """Draw the mean reward of each step and its moving mean; each reward where there are several.
+
+    With tools, how many call one.
+    """
     figure, axes = _figure("step", "mean reward")
     steps = [step.step for step in record.steps]
     values = [step.reward_mean for step in record.steps]
     axes.plot(steps, values, color=SERIES[0], linewidth=1, alpha=0.35)
     axes.plot(steps, _moving_mean(values), color=SERIES[0], label="reward")
+    names = sorted({name for step in record.steps for name in step.reward_parts})
+    for number, name in enumerate(names, start=2):
+        has = [step for step in record.steps if name in step.reward_parts]
+        means = _moving_mean([step.reward_parts[name] for step in has])
+        colour = SERIES[number % len(SERIES)]
+        axes.plot([step.step for step in has], means, color=colour, linewidth=1.4, label=name)
+        values += means
     if record.launch.data.tools:
         shares = [step.tool_share for step in record.steps]
         axes.plot(steps, _moving_mean(shares), color=SERIES[1], label="share that calls a tool")
+    if names or record.launch.data.tools:
         axes.legend(frameon=False, labelcolor=INK)
-    axes.set_ylim(0, max(1.0, *values) * 1.02 if values else 1.0)
+    axes.set_ylim(min([0.0, *values]) * 1.02, max([1.0, *values]) * 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 

@@ -7,7 +7,7 @@ records and samples, and what evaluations found. ``plots`` and ``page`` draw the
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -53,6 +53,9 @@ class Step:
     """Staleness to trajectories trained on."""
 
     discarded: int
+    reward_parts: Mapping[str, float] = field(default_factory=dict)
+    """Mean of each of the job's rewards, before weights; empty where it has one."""
+
     called_tools: int = 0
     """Trajectories trained on in which a tool was called."""
 
@@ -88,6 +91,9 @@ class Sample:
     question: str
     answer: str
     reward: float
+    reward_parts: Mapping[str, float]
+    """What it is made of, by name; empty where the job has one reward."""
+
     staleness: int
     spans: tuple[Span, ...]
 
@@ -219,6 +225,7 @@ def _sample(found: Mapping[str, Any], splitter: Splitter) -> Sample:
         question=found["question"],
         answer=found["answer"],
         reward=found["reward"],
+        reward_parts=found.get("reward_parts", {}),
         staleness=found["staleness"],
         spans=splitter.split(found["response"], found["version_tokens"]),
     )

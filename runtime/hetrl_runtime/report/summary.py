@@ -1,5 +1,6 @@
 """A run in a few figures, for programs; the page says the same to people."""
 
+from collections.abc import Mapping
 from statistics import fmean
 
 from hetrl_runtime.report.record import Record
@@ -18,6 +19,8 @@ def summary(record: Record) -> dict[str, object]:
         "total_steps": record.launch.training.steps,
         "reward_first": steps[0].reward_mean if steps else None,
         "reward_final": final_reward(record) if steps else None,
+        "reward_parts_first": first_parts(record),
+        "reward_parts_final": final_parts(record),
         "tool_share_first": steps[0].tool_share if steps else None,
         "tool_share_final": final_tool_share(record) if steps else None,
         "trajectories": record.staleness.total(),
@@ -41,6 +44,21 @@ def summary(record: Record) -> dict[str, object]:
 def final_reward(record: Record) -> float:
     """Return the mean reward of the last steps."""
     return fmean(step.reward_mean for step in record.steps[-NUM_FINAL_STEPS:])
+
+
+def first_parts(record: Record) -> Mapping[str, float]:
+    """Return the mean of each of the job's rewards at the first step that has it."""
+    found: dict[str, float] = {}
+    for step in record.steps:
+        found = {**step.reward_parts, **found}
+    return {name: found[name] for name in sorted(found)}
+
+
+def final_parts(record: Record) -> Mapping[str, float]:
+    """Return the mean of each of the job's rewards over the last steps that have it."""
+    last = [step.reward_parts for step in record.steps[-NUM_FINAL_STEPS:]]
+    names = sorted({name for parts in last for name in parts})
+    return {name: fmean(parts[name] for parts in last if name in parts) for name in names}
 
 
 def final_tool_share(record: Record) -> float:

@@ -6,10 +6,11 @@ what a sentence says to be the answer. A Markdown heading (``#### Step 2``) is n
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from hetrl_core.job.reward import AnswerForm
 from hetrl_runtime.reward.quantity import is_quantity
 
 
@@ -73,7 +74,13 @@ _MOST_WORDS = 4
 """A line of more is a sentence, and a parser reads it with the rest of the text."""
 
 
-def final_answer(text: str, *, reference: str = "", num_values: int = 1) -> FinalAnswer:
+def final_answer(
+    text: str,
+    *,
+    reference: str = "",
+    num_values: int = 1,
+    forms: Collection[AnswerForm] = (),
+) -> FinalAnswer:
     r"""Return the final answer of a response.
 
     Args:
@@ -81,14 +88,22 @@ def final_answer(text: str, *, reference: str = "", num_values: int = 1) -> Fina
         reference: the expected text; a last line ``#### blue whale`` is an answer only where it
             says this, since a heading looks the same.
         num_values: of the reference; where it has several, boxes beside each other are one answer.
+        forms: the only forms that count; none: all, and without any of them the whole text.
 
     >>> final_answer(r"So \boxed{12}. No, it is \boxed{13}.").text
     '13'
     """
     rest = without_reasoning(text)
-    found = [*_boxes(rest, num_values), *_lines(rest, reference), *_elements(rest)]
+    by_form = {
+        AnswerForm.BOXED: _boxes(rest, num_values),
+        AnswerForm.HASH_LINE: _lines(rest, reference),
+        AnswerForm.ANSWER_TAG: _elements(rest),
+    }
+    found = [each for form in forms or AnswerForm for each in by_form[form]]
     if found:
         return max(found, key=lambda each: each[0])[1]
+    if forms:
+        return FinalAnswer(text="", place=Place.NOWHERE)
     without_headings = _NUMBERED_HEADING.sub("", rest).strip()
     return _sentence(rest) or FinalAnswer(text=without_headings, place=Place.NOWHERE)
 

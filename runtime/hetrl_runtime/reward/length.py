@@ -1,6 +1,6 @@
 """The length penalty of a response, whatever its reward otherwise."""
 
-from hetrl_core.job.spec import LengthPenalty
+from hetrl_core.job.reward import LengthPenalty
 
 
 def length_penalty(num_tokens: int, *, max_tokens: int, penalty: LengthPenalty) -> float:

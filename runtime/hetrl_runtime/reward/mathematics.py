@@ -6,11 +6,13 @@ Face's math-verify compares what is left.
 
 import logging
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
 import math_verify
 
+from hetrl_core.job.reward import AnswerForm
 from hetrl_runtime.reward.final_answer import (
     FinalAnswer,
     Place,
@@ -34,8 +36,10 @@ _FEWEST_WORDS_OF_A_SENTENCE = 3
 _CJK = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
 
 
-def score(response: str, answer: str) -> float:
+def score(response: str, answer: str, *, answer_forms: Collection[AnswerForm] = ()) -> float:
     """Return 1.0 where a response's final answer equals the reference, else 0.0.
+
+    With ``answer_forms`` an answer in another form is none, and so is a sentence that says it.
 
     What would take numbers of thousands of digits, sums of hundreds of terms, or ten brackets
     that open at one place, is wrong unseen. Nothing here limits the time.
@@ -44,7 +48,9 @@ def score(response: str, answer: str) -> float:
         UnjudgedError: the reference has no value that can be read.
     """
     wanted = reference_value(answer)
-    given = final_answer(response, reference=wanted, num_values=num_values(wanted))
+    given = final_answer(
+        response, reference=wanted, num_values=num_values(wanted), forms=answer_forms
+    )
     text = given.text if given.place is Place.NOWHERE else plain(given.text)
     if _PLAIN_INTEGER.fullmatch(text) and _PLAIN_INTEGER.fullmatch(wanted):
         # What math-verify says too, a thousand times faster; a test compares the two.

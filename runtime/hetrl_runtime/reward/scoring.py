@@ -16,14 +16,14 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Self
 
 from pebble import ProcessExpired, ProcessPool
 
-from hetrl_core.job.spec import DataSpec, Reward
-from hetrl_runtime.reward.confinement.code import ConfinedCode, num_judges
+from hetrl_core.job.reward import Reward, RewardPart
+from hetrl_runtime.reward.confinement.code import num_judges
 from hetrl_runtime.reward.one_line import described, one_line
 from hetrl_runtime.reward.verdict import (
     Response,
@@ -60,58 +60,55 @@ _FIRST_RESPONSES = (
 logger = logging.getLogger(__name__)
 
 
-def scorer_of(data: DataSpec, *, private: str = "") -> "VerifierPool | ConfinedCode":
-    """Return who scores a job's responses; code of the job may not read the folder ``private``.
-
-    Raises:
-        ValueError: there is no verifier of that name.
-    """
-    return ConfinedCode(data.python, private=private) if data.python else VerifierPool(data)
-
-
 class VerifierPool:
     """A pool of processes that run a job's verifier; use it as an async context manager."""
 
-    def __init__(self, data: DataSpec, *, max_processes: int | None = None) -> None:
-        """Choose the verifier.
+    def __init__(self, parts: Sequence[RewardPart], *, max_processes: int | None = None) -> None:
+        """Choose the verifiers of some rewards.
 
         Raises:
             ValueError: there is none of that name, or it is no reward function.
         """
-        judge_of(data)
-        self._is_rule = data.reward in _RULES
+        for part in parts:
+            judge_of(part)
+        self._rules = {part.name for part in parts if part.reward in _RULES}
+        self._first = parts[0].name
         self._pool = ProcessPool(
             max_workers=max_processes or num_judges(),
             context=multiprocessing.get_context("spawn"),
             initializer=_prepare,
-            initargs=(data,),
+            initargs=(tuple(parts),),
         )
 
     async def __aenter__(self) -> Self:
         # They start and import while the engine loads; the first reward does not wait for it.
-        self._pool.schedule(_score, args=["", "", "", "{}"])
+        self._pool.schedule(_score, args=[self._first, "", "", "", "{}"])
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._pool.stop()  # type: ignore[no-untyped-call]
         await asyncio.to_thread(self._pool.join)
 
-    async def score(self, response: Response) -> Verdict:
-        """Return the verdict on a response; where there is no reward, the log says why.
+    async def score(self, response: Response, *, part: str = "") -> Verdict:
+        """Return the verdict of one of the rewards; where there is none, the log says why.
 
         None is given within ``JUDGE_CPU_SECONDS`` of processor time and in memory.
+
+        Args:
+            response: what is judged.
+            part: the name of the reward; empty: the first.
         """
-        verdict = await self._asked(response)
+        verdict = await self._asked(response, part or self._first)
         if isinstance(verdict, Unjudged):
             logger.warning("a response is not judged: %s: %.80r", verdict, response.text)
         return verdict
 
-    async def _asked(self, response: Response) -> Verdict:
-        context = ("", "{}") if self._is_rule else (response.prompt, _json(response.columns))
+    async def _asked(self, response: Response, part: str) -> Verdict:
+        context = ("", "{}") if part in self._rules else (response.prompt, _json(response.columns))
         asked: asyncio.Future[Verdict] = asyncio.wrap_future(
             self._pool.schedule(
                 _score,
-                args=[response.text, response.reference, *context],
+                args=[part, response.text, response.reference, *context],
                 timeout=JUDGE_CLOCK_SECONDS,
             )
         )
@@ -137,14 +134,14 @@ def _json(columns: Mapping[str, Any]) -> str:
     return json.dumps(dict(columns), default=str)
 
 
-def _score(text: str, reference: str, prompt: str, columns: str) -> Verdict:
+def _score(part: str, text: str, reference: str, prompt: str, columns: str) -> Verdict:
     """Judge a response, within the processor time that it may take.
 
     The kernel ends this process when the timer runs out, whatever it does and in whatever thread.
     """
     signal.setitimer(signal.ITIMER_PROF, JUDGE_CPU_SECONDS)
     try:
-        return _reward(text, reference, prompt, columns)
+        return _reward(part, text, reference, prompt, columns)
     except UnjudgedError as error:
         return error.unjudged
     finally:
@@ -152,9 +149,9 @@ def _score(text: str, reference: str, prompt: str, columns: str) -> Verdict:
 
 
 @lru_cache(maxsize=65_536)  # members of a group often agree word for word
-def _reward(text: str, reference: str, prompt: str, columns: str) -> float:
+def _reward(part: str, text: str, reference: str, prompt: str, columns: str) -> float:
     """Return a reward. What is not judged is raised, and so is not remembered."""
-    verdict = _judge[0](
+    verdict = _judges[part](
         Response(text=text, reference=reference, prompt=prompt, columns=json.loads(columns))
     )
     if isinstance(verdict, Unjudged):
@@ -162,21 +159,22 @@ def _reward(text: str, reference: str, prompt: str, columns: str) -> float:
     return verdict
 
 
-_judge: list[Judge] = []
-"""Of this process, once it is prepared: sending the job's options along would cost more than
-most judgements."""
+_judges: dict[str, Judge] = {}
+"""By name, of this process, once it is prepared: sending the job's options along would cost more
+than most judgements."""
 
 
-def _prepare(data: DataSpec) -> None:
+def _prepare(parts: Sequence[RewardPart]) -> None:
     """Live as long as the worker does: a key press is for it, and its end is ours."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (_JUDGE_BYTES, _JUDGE_BYTES))
     threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
     # Before anything is limited: the first judgements load parsers, which takes a second.
-    _judge[:] = [judge_of(data)]
-    if data.reward in _RULES:
-        for response in _FIRST_RESPONSES:
-            _judge[0](Response(text=response, reference="0.25"))
+    _judges.update({part.name: judge_of(part) for part in parts})
+    for part in parts:
+        if part.reward in _RULES:
+            for response in _FIRST_RESPONSES:
+                _judges[part.name](Response(text=response, reference="0.25"))
 
 
 def _end_with_parent() -> None:

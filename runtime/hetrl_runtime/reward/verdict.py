@@ -33,6 +33,9 @@ class UnjudgedReason(StrEnum):
     NOT_FINITE = "NotFinite"
     """Not a number, infinite, or beyond what float32 holds."""
 
+    SOURCE_UNKNOWN = "SourceUnknown"
+    """None of the job's rewards is for the source of its row."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unjudged:
@@ -46,6 +49,15 @@ class Unjudged:
 
 
 Verdict = float | Unjudged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """The reward of a response, and what it is made of where a job names several rewards."""
+
+    reward: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """Name to reward, before it is multiplied by its weight."""
 
 
 class UnjudgedError(Exception):

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 
-from hetrl_core.job.spec import DataSpec, Reward
+from hetrl_core.job.reward import Reward, RewardPart
 from hetrl_runtime.reward import regex
 from hetrl_runtime.reward.one_line import described
 from hetrl_runtime.reward.signatures import SignatureError, call_of
@@ -31,16 +31,19 @@ Verifier = Callable[..., object]
 Judge = Callable[[Response], Verdict]
 
 
-def judge_of(data: DataSpec) -> Judge:
-    """Return the judge of a job whose reward is not code of its user.
+def judge_of(part: RewardPart) -> Judge:
+    """Return the judge of a reward that is not code of its user.
 
     Raises:
         ValueError: there is none of that name; the message names those that there are.
     """
-    if data.regex:
-        pattern = data.regex.pattern
+    if part.regex:
+        pattern = part.regex.pattern
         return judge_by(lambda response, answer: regex.score(response, answer, pattern=pattern))
-    return judge_by(verifier(data.reward))
+    if part.math:
+        score, forms = verifier(part.reward), part.math.answer_forms
+        return judge_by(lambda response, answer: score(response, answer, answer_forms=forms))
+    return judge_by(verifier(part.reward))
 
 
 def judge_by(function: Verifier) -> Judge:

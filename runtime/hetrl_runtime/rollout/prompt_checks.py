@@ -12,12 +12,14 @@ from huggingface_hub import snapshot_download
 from pydantic import TypeAdapter
 
 from hetrl_core import launch as contract
-from hetrl_core.job.spec import DataSpec, ModelFiles, Reward
+from hetrl_core.job.reward import Reward
+from hetrl_core.job.spec import DataSpec, ModelFiles
 from hetrl_core.launch import Launch
 from hetrl_runtime.data.left_out import LeftOutPrompt, LeftOutReason
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, Prompt, Unusable
 from hetrl_runtime.reward import mathematics
+from hetrl_runtime.reward.sources import parts_for, source_of, unknown_source
 from hetrl_runtime.reward.verdict import UnjudgedError
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
 
@@ -35,9 +37,12 @@ def main() -> None:
 def left_out_of(launch: Launch) -> Iterator[LeftOutPrompt]:
     """Yield the prompts of a contract's data that cannot be used; the data are on this machine."""
     data = launch.data
-    prompts = open_prompts(
-        data.prompts, Fields(question=data.question_field, answer=data.answer_field)
+    fields = Fields(
+        question=data.question_field,
+        answer=data.answer_field,
+        keeps_others=any(each.sources for each in data.parts),
     )
+    prompts = open_prompts(data.prompts, fields)
     if isinstance(prompts, Unusable):
         return
     form = _format_of(launch)
@@ -60,7 +65,7 @@ def fault_of(
         data: the job's data.
         vocab_size: rows of the policy's embedding; 0: not known.
     """
-    fault = _reference_fault(prompt, data)
+    fault = _reward_fault(prompt, data)
     if fault is None and form is not None:
         fault = _token_fault(prompt, form, data, vocab_size=vocab_size)
     if fault is None:
@@ -87,8 +92,13 @@ def _folder(model: ModelFiles) -> Path:
     )
 
 
-def _reference_fault(prompt: Prompt, data: DataSpec) -> tuple[LeftOutReason, str] | None:
-    if data.reward != Reward.MATH:
+def _reward_fault(prompt: Prompt, data: DataSpec) -> tuple[LeftOutReason, str] | None:
+    """Return why no response to a prompt can get a reward."""
+    parts = parts_for(data, prompt.columns)
+    if not parts:
+        source = source_of(data, prompt.columns)
+        return LeftOutReason.SOURCE_UNKNOWN, unknown_source(data, source)
+    if all(each.reward != Reward.MATH for each in parts):
         return None
     try:
         mathematics.reference_value(prompt.answer)

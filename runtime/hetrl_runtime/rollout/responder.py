@@ -18,16 +18,9 @@ from hetrl_core.task import Task
 from hetrl_runtime.data.left_out import LeftOutReason
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.process.faults import FaultPoints, Point
-from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
-from hetrl_runtime.reward.scoring import VerifierPool
-from hetrl_runtime.reward.verdict import (
-    Response,
-    Unjudged,
-    UnjudgedReason,
-    Verdict,
-    read_reward,
-)
+from hetrl_runtime.reward.scorer import Scorer
+from hetrl_runtime.reward.verdict import Response, Score, Unjudged, UnjudgedReason
 from hetrl_runtime.rollout.engine import Generation, GenerationRequest, InferenceEngine
 from hetrl_runtime.rollout.errors import UnknownTokenError
 from hetrl_runtime.rollout.multi_turn import last_turn, respond
@@ -47,6 +40,12 @@ from hetrl_runtime.wire.trajectory import (
 )
 from hetrl_runtime.wire.values import PromptLease
 
+_LEFT_OUT = {
+    UnjudgedReason.REFERENCE_UNREADABLE: LeftOutReason.REFERENCE_UNREADABLE,
+    UnjudgedReason.SOURCE_UNKNOWN: LeftOutReason.SOURCE_UNKNOWN,
+}
+"""Reasons of a prompt's row, which no response to it can change."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
@@ -54,8 +53,7 @@ class Equipment:
 
     engine: InferenceEngine
     prompts: PromptFormat
-    scorer: VerifierPool | ConfinedCode | None
-    """None: a reward model does, which ``inference`` is asked for."""
+    scorer: Scorer
 
     client: WorkerClient
     weights: WeightSource
@@ -165,15 +163,20 @@ class Responder:
         """
         if isinstance(sampled, FailedTrajectory):
             return sampled
-        verdict, log_probs = await asyncio.gather(
-            self._verdict(sampled, lease), self._reference_log_probs(sampled)
+        score, log_probs = await asyncio.gather(
+            self._score(sampled, lease), self._reference_log_probs(sampled)
         )
-        if isinstance(verdict, Unjudged):
-            self._observer.unjudged(verdict.reason)
-            return _failed(sampled, verdict)
-        if verdict is None or (log_probs is None and self._asks_reference):
+        if isinstance(score, Unjudged):
+            self._observer.unjudged(score.reason)
+            return _failed(sampled, score)
+        if score is None or (log_probs is None and self._asks_reference):
             return None
-        return replace(sampled, reward=verdict, reference_log_probs=log_probs)
+        return replace(
+            sampled,
+            reward=score.reward,
+            reward_parts=score.parts,
+            reference_log_probs=log_probs,
+        )
 
     async def _reference_log_probs(self, sampled: SampledTrajectory) -> LogProbs | None:
         """Return the reference's log-probabilities, where inference workers have the reference."""
@@ -185,40 +188,45 @@ class Responder:
                 sampled, is_wanted=lambda: self._client.wants(sampled.id)
             )
 
-    async def _verdict(self, sampled: SampledTrajectory, lease: PromptLease) -> Verdict | None:
+    async def _score(
+        self, sampled: SampledTrajectory, lease: PromptLease
+    ) -> Score | Unjudged | None:
         data = self._launch.data
         with traced("reward") as span:
-            span.note({"hetrl.verifier": data.reward})
-            reward = await self._judged(sampled, lease)
-            if not isinstance(reward, float):
-                return reward
+            span.note({"hetrl.verifier": ",".join(each.reward for each in data.parts)})
+            score = await self._judged(sampled, lease)
+            if not isinstance(score, Score):
+                return score
             if data.length_penalty:
-                reward -= length_penalty(
+                lost = length_penalty(
                     sampled.num_response_tokens,
                     max_tokens=data.max_response_tokens,
                     penalty=data.length_penalty,
                 )
-            span.note({"hetrl.reward": reward})
-        return reward
+                score = replace(score, reward=score.reward - lost)
+            span.note({"hetrl.reward": score.reward})
+        return score
 
-    async def _judged(self, sampled: SampledTrajectory, lease: PromptLease) -> Verdict | None:
-        """Return the verdict on the last turn, by the verifier or the reward model."""
+    async def _judged(
+        self, sampled: SampledTrajectory, lease: PromptLease
+    ) -> Score | Unjudged | None:
+        """Return the score of the last turn, by verifiers and the reward model."""
         final = last_turn(sampled.response_tokens.tolist(), sampled.token_versions.tolist())
-        response = self._prompts.decode(final)
-        if self._scorer:
-            return await self._scorer.score(
-                Response(
-                    text=response,
-                    reference=lease.answer,
-                    prompt=lease.question,
-                    columns=json.loads(lease.columns or "{}"),
-                )
-            )
-        assert self._inference
-        reward = await self._inference.reward(
-            sampled.question, response, is_wanted=lambda: self._client.wants(sampled.id)
+        text = self._prompts.decode(final)
+        response = Response(
+            text=text,
+            reference=lease.answer,
+            prompt=lease.question,
+            columns=json.loads(lease.columns or "{}"),
         )
-        return None if reward is None else read_reward(reward)
+
+        async def ask_model() -> float | None:
+            assert self._inference, "a job with a reward model has inference workers"
+            return await self._inference.reward(
+                sampled.question, text, is_wanted=lambda: self._client.wants(sampled.id)
+            )
+
+        return await self._scorer.score(response, ask_model=ask_model)
 
     async def deliver(self, trajectory: SampledTrajectory | FailedTrajectory) -> None:
         """Deliver a trajectory; return once the coordinator has acknowledged it."""
@@ -238,7 +246,5 @@ def _failed(sampled: SampledTrajectory, verdict: Unjudged) -> FailedTrajectory:
         process=sampled.process,
         error=f"the reward was not judged: {verdict}",
         unjudged=verdict.reason,
-        left_out=LeftOutReason.REFERENCE_UNREADABLE
-        if verdict.reason is UnjudgedReason.REFERENCE_UNREADABLE
-        else "",
+        left_out=_LEFT_OUT.get(verdict.reason, ""),
     )

@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -15,8 +15,7 @@ from hetrl_runtime.compute.memory import keep_loaded
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.model_files.folder import model_folder
-from hetrl_runtime.reward.confinement.code import ConfinedCode
-from hetrl_runtime.reward.scoring import VerifierPool, scorer_of
+from hetrl_runtime.reward.scorer import Scorer
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.loop import RolloutLoop
@@ -59,7 +58,7 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
-            nullcontext() if launch.data.model else _scorer(launch) as scorer,
+            _scorer(launch) as scorer,
             _started(open_engine(launch.engine, settings), then=served.say_ready) as engine,
             _asked(launch, process) as inference,
             WorkerClient(launch, process=process, relay=weights.relay) as client,
@@ -77,10 +76,10 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
 
 
-def _scorer(launch: Launch) -> VerifierPool | ConfinedCode:
+def _scorer(launch: Launch) -> Scorer:
     # With ``hetrl run``, the run's keys may lie below the folder of the job's own code.
     keys = str(Path(launch.tls.key).parent) if launch.tls else ""
-    return scorer_of(launch.data, private=keys)
+    return Scorer(launch.data, private=keys)
 
 
 def _broadcast(launch: Launch, process: str, ordinal: int) -> Broadcast | None:

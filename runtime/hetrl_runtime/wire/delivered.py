@@ -4,6 +4,7 @@ The coordinator's rules need a few numbers of it. The rest is neither unpacked n
 its way to the journal and to the trainer. ``validation`` checks it.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hetrl_runtime.wire.trajectory import TrajectoryId
@@ -18,6 +19,9 @@ class DeliveredTrajectory(NamedTuple):
 
     process: str
     reward: float
+    reward_parts: Mapping[str, float]
+    """What it is made of, by name; empty where the job has one reward."""
+
     oldest_version: int
     """Of the sampled tokens: what staleness is counted from."""
 

@@ -147,7 +147,14 @@ class Lease(_message.Message):
     def __init__(self, group: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., traceparents: _Optional[_Iterable[str]] = ..., columns: _Optional[str] = ..., messages: _Optional[str] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent", "reference_log_probs", "unjudged", "left_out")
+    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent", "reference_log_probs", "unjudged", "left_out", "reward_parts")
+    class RewardPartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +174,7 @@ class Trajectory(_message.Message):
     REFERENCE_LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
     UNJUDGED_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    REWARD_PARTS_FIELD_NUMBER: _ClassVar[int]
     group: int
     member: int
     epoch: int
@@ -186,7 +194,8 @@ class Trajectory(_message.Message):
     reference_log_probs: bytes
     unjudged: str
     left_out: str
-    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ..., traceparent: _Optional[str] = ..., reference_log_probs: _Optional[bytes] = ..., unjudged: _Optional[str] = ..., left_out: _Optional[str] = ...) -> None: ...
+    reward_parts: _containers.ScalarMap[str, float]
+    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ..., traceparent: _Optional[str] = ..., reference_log_probs: _Optional[bytes] = ..., unjudged: _Optional[str] = ..., left_out: _Optional[str] = ..., reward_parts: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class Trajectories(_message.Message):
     __slots__ = ("trajectories",)
@@ -338,7 +347,14 @@ class ProgressRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "total_steps", "version", "samples_per_second", "reward_mean", "staleness_mean", "staleness_p95", "staleness_max", "eta_seconds", "buffered", "running", "finished", "outcome", "reason", "message", "processes", "waiting_for", "notices")
+    __slots__ = ("step", "total_steps", "version", "samples_per_second", "reward_mean", "staleness_mean", "staleness_p95", "staleness_max", "eta_seconds", "buffered", "running", "finished", "outcome", "reason", "message", "processes", "waiting_for", "notices", "reward_parts")
+    class RewardPartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -357,6 +373,7 @@ class Progress(_message.Message):
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
+    REWARD_PARTS_FIELD_NUMBER: _ClassVar[int]
     step: int
     total_steps: int
     version: int
@@ -375,7 +392,8 @@ class Progress(_message.Message):
     processes: _containers.RepeatedCompositeFieldContainer[ProcessProgress]
     waiting_for: str
     notices: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., version: _Optional[int] = ..., samples_per_second: _Optional[float] = ..., reward_mean: _Optional[float] = ..., staleness_mean: _Optional[float] = ..., staleness_p95: _Optional[float] = ..., staleness_max: _Optional[float] = ..., eta_seconds: _Optional[float] = ..., buffered: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[bool] = ..., outcome: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[ProcessProgress, _Mapping]]] = ..., waiting_for: _Optional[str] = ..., notices: _Optional[_Iterable[str]] = ...) -> None: ...
+    reward_parts: _containers.ScalarMap[str, float]
+    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., version: _Optional[int] = ..., samples_per_second: _Optional[float] = ..., reward_mean: _Optional[float] = ..., staleness_mean: _Optional[float] = ..., staleness_p95: _Optional[float] = ..., staleness_max: _Optional[float] = ..., eta_seconds: _Optional[float] = ..., buffered: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[bool] = ..., outcome: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[ProcessProgress, _Mapping]]] = ..., waiting_for: _Optional[str] = ..., notices: _Optional[_Iterable[str]] = ..., reward_parts: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class ProcessProgress(_message.Message):
     __slots__ = ("process", "role", "pod_set", "version", "running", "tokens_per_second", "idle_ratio")

@@ -3,6 +3,7 @@
 The staleness rule decides whether it may be trained on; the coordinator, who may deliver it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -68,6 +69,9 @@ class SampledTrajectory:
     answer: str = ""
     traceparent: str = ""
     """Name of its span; empty where it is not traced."""
+
+    reward_parts: Mapping[str, float] = field(default_factory=dict)
+    """What the reward is made of, by name and before weights; empty where a job has one reward."""
 
     reference_log_probs: LogProbs | None = None
     """Log-probability of each response token under the frozen reference, at the policy's

@@ -6,12 +6,14 @@ numpy releases the interpreter for arrays of more than 500 numbers, and on a bus
 back takes longer than the check. ``codec`` converts bytes to values.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
+from hetrl_core.job.reward import MAX_REWARDS
 from hetrl_core.launch import Launch
 from hetrl_core.units import FLOAT32_MAX
 from hetrl_runtime.wire import hetrl_pb2 as pb
@@ -51,6 +53,8 @@ class WireLimits:
     vocab_size: int = 1 << 31
     max_prompt_tokens: int = MAX_TOKENS
     max_response_tokens: int = MAX_TOKENS
+    reward_parts: frozenset[str] | None = None
+    """Names of the job's rewards; None: any, but only so many."""
 
 
 PROTOCOL_LIMITS = WireLimits()
@@ -62,6 +66,7 @@ def limits_of(launch: Launch) -> WireLimits:
         vocab_size=launch.vocab_size or PROTOCOL_LIMITS.vocab_size,
         max_prompt_tokens=launch.data.max_prompt_tokens,
         max_response_tokens=launch.data.max_response_tokens,
+        reward_parts=frozenset(each.name for each in launch.data.rewards),
     )
 
 
@@ -110,6 +115,7 @@ def inspected(
         # No text of a shorter message can be too long.
         or (_oversized_text(message) if size_bytes > MAX_TEXT_CHARS else "")
         or _impossible_numbers(message.reward, message.generation_seconds)
+        or (_impossible_parts(message.reward_parts, limits) if message.reward_parts else "")
         or _outside_vocabulary("prompt_tokens", prompt, limits.vocab_size)
         or _outside_vocabulary("response_tokens", tokens, limits.vocab_size)
         or impossible_log_probs("behaviour_log_probs", log_probs)
@@ -148,6 +154,19 @@ def _impossible_numbers(reward: float, generation_seconds: float) -> str:
         return f"reward is {reward}, which float32 does not hold"
     if not 0 <= generation_seconds < inf:
         return f"generation_seconds is {generation_seconds}, must be finite and >= 0"
+    return ""
+
+
+def _impossible_parts(parts: Mapping[str, float], limits: WireLimits) -> str:
+    """Say what is wrong with the parts of a reward, whose names become labels of metrics."""
+    known = limits.reward_parts
+    if len(parts) > MAX_REWARDS:
+        return f"reward_parts has {len(parts)} entries, the limit is {MAX_REWARDS}"
+    for name, reward in parts.items():
+        if known is not None and name not in known:
+            return f"reward_parts has {name[:40]!r}, which is none of data.rewards"
+        if not abs(reward) <= FLOAT32_MAX:
+            return f"reward_parts[{name[:40]!r}] is {reward}, which float32 does not hold"
     return ""
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.job.spec import Engine, JobSpec, ModelFiles, Reward, Strategy
+from hetrl_core.job.reward import Reward
+from hetrl_core.job.spec import Engine, JobSpec, ModelFiles, Strategy
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.groupings import GROUPINGS, SCORES, TRAINS_CRITIC, grouping
 from hetrl_core.plan.plan import Infeasible, Plan

@@ -21,6 +21,7 @@ def a_record(step: int, **changes: Any) -> dict[str, Any]:
         "discarded": 1,
         "response_tokens": 20,
         "reward_mean": 0.25,
+        "reward_parts": {"correct": 0.125},
         "called_tools": 3,
         "staleness": {"0": 1, "2": 3},
         "step_seconds": 2.0,
@@ -59,6 +60,7 @@ def test_figures_of_a_step_are_points_of_a_curve(tmp_path: Path) -> None:
     found = {tag: value for step, tag, value in scalars(tmp_path / "curves") if step == 7}
     assert found == {
         "run/reward_mean": 0.25,
+        "reward/correct": 0.125,
         "run/step_seconds": 2.0,
         "run/wait_seconds": 0.5,
         "run/samples_per_second": 2.0,

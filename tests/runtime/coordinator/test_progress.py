@@ -88,6 +88,20 @@ def test_figures_follow_from_the_last_steps() -> None:
     assert progresses.longest_step_seconds == 4.0
 
 
+def test_reward_parts_are_means_over_those_that_have_them() -> None:
+    progresses = Progresses(total_steps=10, predicted_step_seconds=None)
+    parts = ({"correct": 1.0, "form": 0.5}, {"correct": 0.0}, {"form": -1.5})
+
+    progresses.commit(
+        [delivered(a_trajectory(member=n, reward_parts=each)) for n, each in enumerate(parts)],
+        version=0,
+        now=1.0,
+    )
+
+    message = progresses.message(BUSY, Members(), ending=None)
+    assert dict(message.reward_parts) == {"correct": 0.5, "form": -0.5}
+
+
 def test_ended_run_says_how() -> None:
     progresses = Progresses(total_steps=10, predicted_step_seconds=None)
     ending = Ending(reason="NoLearningSignal", message="all rewards were 0")

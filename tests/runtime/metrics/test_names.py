@@ -32,6 +32,7 @@ from tests.runtime.launches import a_launch
                 "hetrl_policy_version": "gauge",
                 "hetrl_training_steps": "gauge",
                 "hetrl_reward_mean": "gauge",
+                "hetrl_reward_part_mean": "gauge",
                 "hetrl_plan_predicted_step_seconds": "gauge",
             },
         ),

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_core.job.spec import DataSpec, Engine, ModelFiles, PythonReward
+from hetrl_core.job.reward import PythonReward, RewardPart
+from hetrl_core.job.spec import DataSpec, Engine, ModelFiles
 from hetrl_core.launch import TERMINAL_EXIT_CODE
 from hetrl_core.preflight import (
     PreflightReport,
@@ -169,6 +170,78 @@ def test_unknown_reward_is_refused_with_a_suggestion(request_for_sums: Preflight
 
     assert report.reason == "RewardInvalid"
     assert "did you mean 'math'" in report.message
+
+
+def with_rewards(
+    request: PreflightRequest, *parts: RewardPart, rows: tuple[dict[str, Any], ...]
+) -> PreflightRequest:
+    """The same request with several rewards, and other rows."""
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    Path(request.data.prompts).write_text(lines)
+    return replace(request, data=replace(request.data, rewards=parts))
+
+
+SOURCED = tuple(
+    {"question": f"{n}+0?", "answer": str(n), "data_source": "math" if n < 12 else "code"}
+    for n in range(14)
+)
+
+
+@pytest.mark.slow
+def test_each_reward_is_checked_on_rows_of_its_sources(
+    request_for_sums: PreflightRequest, tmp_path: Path
+) -> None:
+    (tmp_path / "reward.py").write_text("def score(response, answer): return 1 / 0")
+    code = RewardPart(
+        name="runs",
+        sources=("code",),
+        reward="python",
+        python=PythonReward(file=str(tmp_path / "reward.py")),
+    )
+
+    report = preflight(
+        with_rewards(request_for_sums, RewardPart(name="correct"), code, rows=SOURCED)
+    )
+
+    assert (report.passed, report.reason) == (False, "RewardInvalid")
+    assert report.message.startswith("data.rewards[runs] python: 2 of 2 samples got no reward")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("parts", "passes", "said"),
+    [
+        pytest.param(
+            (RewardPart(name="a"), RewardPart(name="b", sources=("cod",), reward="exact")),
+            False,
+            "data.rewards[b].sources: no row has data_source 'cod' (there are 'code', 'math'): "
+            "did you mean 'code'?; the reward is for no row",
+            id="no row",
+        ),
+        pytest.param(
+            (RewardPart(name="a", sources=("math", "code", "chat")),),
+            True,
+            "data.rewards[a].sources: no row has data_source 'chat'",
+            id="one of several sources",
+        ),
+        pytest.param(
+            (RewardPart(name="a", sources=("math",)),),
+            True,
+            "2 of 14 prompts are of a source that none of data.rewards is for",
+            id="rows without a reward",
+        ),
+        pytest.param(
+            (RewardPart(name="a", reward="maths"),), False, "did you mean 'math'", id="misspelt"
+        ),
+    ],
+)
+def test_sources_of_rewards_are_compared_with_those_of_rows(
+    request_for_sums: PreflightRequest, parts: tuple[RewardPart, ...], *, passes: bool, said: str
+) -> None:
+    report = preflight(with_rewards(request_for_sums, *parts, rows=SOURCED))
+
+    assert report.passed is passes, report.message
+    assert said in " ".join([report.message, *report.notes])
 
 
 def report_of(request: PreflightRequest, tmp_path: Path) -> tuple[int, PreflightReport]:

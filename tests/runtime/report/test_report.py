@@ -3,7 +3,7 @@
 import json
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -97,27 +97,36 @@ class Run:
         (path / "plan.json").write_bytes(TypeAdapter(Plan).dump_json(a_plan()))
         self._files = ReportFiles(path / "state/coordinator-0")
 
-    def commit(self, version: int, trained: Sequence[SampledTrajectory], reward: float) -> None:
+    def commit(
+        self,
+        version: int,
+        trained: Sequence[SampledTrajectory],
+        reward: float,
+        parts: Mapping[str, float] | None = None,
+    ) -> None:
         step = step_record(
             epoch=1,
             consumed=[delivered(each) for each in trained],
             num_discarded=1,
             staleness=Counter(version - 1 - each.oldest_version for each in trained),
             report=StepReport(step_seconds=2.0, wait_seconds=0.5, metrics={"loss": 0.1}),
-            progress=self.progress(version, reward),
+            progress=self.progress(version, reward, parts),
         )
         self._files.add_step(step, consumed=[delivered(each) for each in trained])
 
     def end(self, ending: Ending, *, version: int) -> None:
         self._files.write_result(ending, progress=self.progress(version, 0.5))
 
-    def progress(self, version: int, reward: float) -> pb.Progress:
+    def progress(
+        self, version: int, reward: float, parts: Mapping[str, float] | None = None
+    ) -> pb.Progress:
         worker = pb.ProcessProgress(process="rollout-l4-0-0", role="rollout", idle_ratio=0.25)
         return pb.Progress(
             step=version,
             version=version,
             total_steps=3,
             reward_mean=reward,
+            reward_parts=parts or {},
             samples_per_second=8,
             processes=[worker, pb.ProcessProgress(process="trainer-a100-80gb-0-0", role="trainer")],
         )
@@ -156,6 +165,20 @@ def test_record_counts_what_was_trained_on(run: Run) -> None:
     assert record.median_step_seconds == 2.0
     assert [step.trainer_idle for step in record.steps] == [0.25] * 3
     assert record.steps[0].idle == {"rollout-l4-0-0": 0.25}
+
+
+def test_parts_of_rewards_are_drawn_and_counted(run: Run) -> None:
+    parts = {"correct": 1.0, "form": 0.25}
+    run.commit(4, [a_trajectory(4, versions=(3,), reward_parts=parts)], reward=1.25, parts=parts)
+
+    html = CliRunner().invoke(command, [str(run.path)])
+
+    assert html.exit_code == 0, html.output
+    found = json.loads((run.path / "report/summary.json").read_text())
+    assert found["reward_parts_first"] == found["reward_parts_final"] == parts
+    text = (run.path / "report/index.html").read_text()
+    assert "Reward form" in text
+    assert "correct 1, form 0.25" in text
 
 
 def test_steps_that_a_trainer_lost_and_did_again_count_once(run: Run) -> None:

@@ -14,7 +14,7 @@ import runpy
 import struct
 import sys
 
-from hetrl_core.job.spec import PythonReward
+from hetrl_core.job.reward import PythonReward
 from hetrl_runtime.reward.confinement import kernel
 from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.verdict import Response, Unjudged

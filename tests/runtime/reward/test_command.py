@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from hetrl_runtime.reward.command import command
 
+EXAMPLE = Path(__file__).parents[3] / "examples/several-rewards.yaml"
 RIGHT = {"response": "#### 18", "answer": "#### 18"}
 WRONG = {"response": "2", "answer": "3"}
 
@@ -23,6 +24,7 @@ def ask(*options: str, lines: list[Any]) -> Result:
     "options",
     [
         pytest.param((), id="math"),
+        pytest.param(("--answer-form", "HashLine"), id="math in one form"),
         pytest.param(("--verifier", "exact"), id="exact"),
         pytest.param(("--verifier", "regex", "--pattern", "#### [0-9]+"), id="regex"),
     ],
@@ -31,6 +33,32 @@ def test_lines_are_each_scored(options: tuple[str, ...]) -> None:
     result = ask(*options, lines=[RIGHT, "", WRONG])
 
     assert (result.exit_code, result.output) == (0, "1\n0\n")
+
+
+@pytest.mark.slow
+def test_rewards_of_a_job_are_added_up_and_shown() -> None:
+    responses = (
+        ("openai/gsm8k", "<think>9+9</think> \\boxed{18}", "18"),
+        ("openai/gsm8k", "\\boxed{17}", "18"),
+        ("openai/gsm8k", "<think>9+9</think> It is 18.", "18"),
+        ("words", "<think>?</think> whale", "whale"),
+    )
+    lines = [
+        {"response": response, "answer": answer, "data_source": source}
+        for source, response, answer in responses
+    ]
+
+    claim = ("--claim", f"mixed={EXAMPLE.parent}")
+    result = ask("-f", str(EXAMPLE), *claim, lines=[*lines, {"response": "", "answer": "1"}])
+
+    *scores, unjudged = result.output.splitlines()
+    assert scores == [
+        "1.2 correct=1 form=1",
+        "0 correct=0 form=0",
+        "0.2 correct=0 form=1",
+        "1.2 form=1 words=1",
+    ]
+    assert unjudged == "0 form=0"
 
 
 @pytest.mark.slow
@@ -80,6 +108,14 @@ def test_code_that_is_not_there_is_named(tmp_path: Path) -> None:
         pytest.param(("--pattern", "x"), "--pattern goes with reward regex", id="a pattern more"),
         pytest.param(("--verifier", "regex"), "--pattern goes with reward regex", id="no pattern"),
         pytest.param(("--verifier", "python"), "--python goes with reward python", id="no code"),
+        pytest.param(
+            ("--verifier", "exact", "--answer-form", "boxed"),
+            "--answer-form goes with reward math",
+            id="a form more",
+        ),
+        pytest.param(
+            ("-f", str(EXAMPLE), "--verifier", "math"), "leave out the other options", id="a job"
+        ),
         pytest.param(
             ("--verifier", "regex", "--pattern", "("), "is not a regular expression", id="broken"
         ),

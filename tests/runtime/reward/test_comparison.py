@@ -204,7 +204,7 @@ SELF = (
 
 
 def reward(verifier: str, response: str, answer: str) -> float | str:
-    judge = judge_of(DataSpec(prompts="", reward=verifier))
+    judge = judge_of(DataSpec(prompts="", reward=verifier).parts[0])
     verdict = judge(Response(text=response, reference=answer))
     return verdict.reason if isinstance(verdict, Unjudged) else verdict
 

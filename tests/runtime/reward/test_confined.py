@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job.spec import PythonReward
+from hetrl_core.job.reward import PythonReward
 from hetrl_runtime.reward.confinement.code import CodeError, ConfinedCode
 from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict
 

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from hetrl_core.job.reward import AnswerForm, MathReward
 from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.reward.final_answer import final_answer
 from hetrl_runtime.reward.verdict import Response, Unjudged
@@ -144,7 +145,7 @@ FORMS = (
 
 
 def reward(verifier: str, response: str, answer: str) -> float | str:
-    judge = judge_of(DataSpec(prompts="", reward=verifier))
+    judge = judge_of(DataSpec(prompts="", reward=verifier).parts[0])
     verdict = judge(Response(text=response, reference=answer))
     return verdict.reason if isinstance(verdict, Unjudged) else verdict
 
@@ -199,3 +200,36 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
 
     # A quadratic search takes minutes.
     assert time.process_time() - started < 5
+
+
+BOXED, LINE, TAG = AnswerForm.BOXED, AnswerForm.HASH_LINE, AnswerForm.ANSWER_TAG
+
+
+@pytest.mark.parametrize(
+    ("response", "forms", "score"),
+    [
+        (r"\boxed{7}", (), 1),
+        (r"\boxed{7}", (BOXED,), 1),
+        (r"\boxed{7}", (LINE,), 0),
+        (r"\boxed{7}", (LINE, BOXED), 1),
+        ("#### 7", (LINE,), 1),
+        ("#### 7", (BOXED,), 0),
+        ("<answer>7</answer>", (TAG,), 1),
+        ("<answer>7</answer>", (BOXED, LINE), 0),
+        (r"<answer>\boxed{7}</answer>", (TAG,), 1),
+        ("The answer is 7.", (), 1),
+        ("The answer is 7.", (BOXED, LINE, TAG), 0),
+        ("7", (BOXED,), 0),
+        ("", (BOXED,), 0),
+        (r"\boxed{7}, or else #### 8", (BOXED,), 1),
+        ("\\boxed{8}\n#### 7", (LINE,), 1),
+        ("\\boxed{8}\n#### 7", (BOXED,), 0),
+        (r"<think>\boxed{7}</think> It is 7.", (BOXED,), 0),
+    ],
+)
+def test_answer_counts_only_in_the_forms_of_the_job(
+    response: str, forms: tuple[AnswerForm, ...], score: float
+) -> None:
+    data = DataSpec(prompts="", math=MathReward(answer_forms=forms))
+
+    assert judge_of(data.parts[0])(Response(text=response, reference="#### 7")) == score

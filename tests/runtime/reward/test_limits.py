@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job.spec import PythonReward
+from hetrl_core.job.reward import PythonReward
 from hetrl_runtime.reward.confinement import process
 from hetrl_runtime.reward.confinement.code import CodeError, ConfinedCode
 from hetrl_runtime.reward.confinement.usage import MAX_THREADS, Usage, excess, usage_of
@@ -165,7 +165,7 @@ def test_hard_limit_of_processor_time_ends_what_ignores_its_signal() -> None:
 
 ASKS = """
 import asyncio, sys
-from hetrl_core.job.spec import PythonReward
+from hetrl_core.job.reward import PythonReward
 from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.verdict import Response
 

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from hetrl_core.job.spec import DataSpec, RegexReward
+from hetrl_core.job.reward import RegexReward, RewardPart
+from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.reward import scoring
 from hetrl_runtime.reward.scoring import VerifierPool
 from hetrl_runtime.reward.verdict import (
@@ -18,7 +19,8 @@ from hetrl_runtime.reward.verdict import (
     Verdict,
 )
 
-BACKTRACKS = DataSpec(prompts="", reward="regex", regex=RegexReward(pattern=r"(a+)+$"))
+BACKTRACKS = (RewardPart(name="form", reward="regex", regex=RegexReward(pattern=r"(a+)+$")),)
+MATH = DataSpec(prompts="").parts
 HARD, EASY = (Response(text=text, reference="") for text in ("a" * 64 + "!", "aaaa"))
 
 
@@ -38,7 +40,7 @@ async def test_endless_response_is_unjudged_and_harms_no_other(
 
 @pytest.mark.slow
 async def test_judge_that_waits_for_a_processor_still_gives_its_verdict() -> None:
-    async with VerifierPool(DataSpec(prompts=""), max_processes=1) as pool:
+    async with VerifierPool(MATH, max_processes=1) as pool:
         await pool.score(Response(text="1", reference="1"))
         (judge,) = pool._pool._pool_manager.worker_manager.workers
         os.kill(judge, signal.SIGSTOP)
@@ -52,7 +54,7 @@ async def test_judge_that_waits_for_a_processor_still_gives_its_verdict() -> Non
 
 @pytest.mark.slow
 async def test_judge_that_raises_is_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with VerifierPool(DataSpec(prompts=""), max_processes=1) as pool:
+    async with VerifierPool(MATH, max_processes=1) as pool:
         # It must be known to the other process, and it cannot make anything of texts.
         monkeypatch.setattr(scoring, "_score", divmod)
         verdict = await pool.score(Response(text="x", reference="y"))
@@ -63,8 +65,8 @@ async def test_judge_that_raises_is_unjudged(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_verdict_is_remembered_and_its_absence_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts: list[Verdict] = [Unjudged(reason=UnjudgedReason.FUNCTION_RAISED, detail="x"), 1.0]
-    monkeypatch.setattr(scoring, "_judge", [lambda _: verdicts.pop(0)])
-    arguments = ("a response", "a reference", "", "{}")
+    monkeypatch.setattr(scoring, "_judges", {"a part": lambda _: verdicts.pop(0)})
+    arguments = ("a part", "a response", "a reference", "", "{}")
 
     with pytest.raises(UnjudgedError):
         scoring._reward(*arguments)
@@ -76,4 +78,4 @@ async def test_unknown_reward_is_refused_before_anything_starts() -> None:
     with pytest.raises(
         ValueError, match="must be one of exact, math, model, python, regex, got 'guess'"
     ):
-        VerifierPool(DataSpec(prompts="", reward="guess"))
+        VerifierPool(DataSpec(prompts="", reward="guess").parts)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.job.spec import DataSpec, LengthPenalty, RegexReward
+from hetrl_core.job.reward import LengthPenalty, RegexReward
+from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.verdict import Response, UnjudgedError
 from hetrl_runtime.reward.verifiers import judge_of, verifier
@@ -147,7 +148,7 @@ def test_regex_wants_the_form_and_in_its_group_the_answer(
 ) -> None:
     data = DataSpec(prompts="", reward="regex", regex=RegexReward(pattern=pattern))
 
-    assert judge_of(data)(Response(text=response, reference=answer)) == expected
+    assert judge_of(data.parts[0])(Response(text=response, reference=answer)) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job.spec import DataSpec, LengthPenalty, PythonReward
+from hetrl_core.job.reward import LengthPenalty, PythonReward
+from hetrl_core.job.spec import DataSpec, ModelFiles
 from hetrl_runtime.metrics.rollout import RolloutMetrics
-from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict
+from hetrl_runtime.reward.scorer import Scorer
+from hetrl_runtime.reward.verdict import Response, Score, Unjudged, UnjudgedReason
 from hetrl_runtime.rollout.errors import UnknownTokenError
 from hetrl_runtime.rollout.observer import RolloutObserver
 from hetrl_runtime.rollout.prompts import PromptTooLong
@@ -28,14 +30,14 @@ LEASE = PromptLease(
 
 @dataclass
 class FixedScorer:
-    """A scorer that gives one verdict, and keeps what it was asked."""
+    """A scorer that gives one score, and keeps what it was asked."""
 
-    verdict: Verdict
+    given: Score | Unjudged
     asked: list[Response] = field(default_factory=list)
 
-    async def score(self, response: Response) -> Verdict:
+    async def score(self, response: Response, **_: Any) -> Score | Unjudged:
         self.asked.append(response)
-        return self.verdict
+        return self.given
 
 
 @dataclass
@@ -49,7 +51,7 @@ class FixedInference:
 
 
 async def scored(
-    scorer: FixedScorer | None, registry: CollectorRegistry, *, directory: Path, **others: Any
+    scorer: FixedScorer | Scorer, registry: CollectorRegistry, *, directory: Path, **others: Any
 ) -> SampledTrajectory | FailedTrajectory | None:
     data = DataSpec(
         prompts="",
@@ -75,12 +77,13 @@ async def scored(
 
 
 async def test_scorer_gets_all_that_is_known_of_the_response(tmp_path: Path) -> None:
-    scorer = FixedScorer(1.0)
+    scorer = FixedScorer(Score(reward=1.0, parts={"correct": 1.0, "form": 0.5}))
 
     found = await scored(scorer, CollectorRegistry(), directory=tmp_path)
 
     assert isinstance(found, SampledTrajectory)
     assert found.reward == 1.0
+    assert found.reward_parts == {"correct": 1.0, "form": 0.5}
     assert scorer.asked == [
         Response(text="3 tokens", reference="7", prompt="3+4?", columns={"level": 2})
     ]
@@ -109,8 +112,9 @@ async def test_unjudged_response_fails_with_the_rewards_error_and_counts(
 async def test_reward_of_a_model_is_bounded_too(
     tmp_path: Path, value: float, is_judged: bool
 ) -> None:
+    by_model = Scorer(DataSpec(prompts="", reward="model", model=ModelFiles(source="model")))
     found = await scored(
-        None, CollectorRegistry(), directory=tmp_path, inference=FixedInference(value)
+        by_model, CollectorRegistry(), directory=tmp_path, inference=FixedInference(value)
     )
 
     assert isinstance(found, SampledTrajectory if is_judged else FailedTrajectory)
@@ -163,10 +167,15 @@ async def test_prompt_that_is_refused_fails_with_its_reason(
     assert (found.left_out, found.error) == (left_out, said)
 
 
-async def test_unreadable_reference_leaves_its_prompt_out(tmp_path: Path) -> None:
-    unjudged = Unjudged(reason=UnjudgedReason.REFERENCE_UNREADABLE, detail="no value")
+@pytest.mark.parametrize(
+    "reason", [UnjudgedReason.REFERENCE_UNREADABLE, UnjudgedReason.SOURCE_UNKNOWN]
+)
+async def test_row_that_no_reward_can_judge_leaves_its_prompt_out(
+    tmp_path: Path, reason: UnjudgedReason
+) -> None:
+    unjudged = Unjudged(reason=reason, detail="no value")
 
     found = await scored(FixedScorer(unjudged), CollectorRegistry(), directory=tmp_path)
 
     assert isinstance(found, FailedTrajectory)
-    assert found.left_out == "ReferenceUnreadable"
+    assert found.left_out == reason

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 import torch
 
-from hetrl_core.job.spec import DataSpec, LengthPenalty, ModelFiles, PythonReward
+from hetrl_core.job.reward import LengthPenalty, PythonReward
+from hetrl_core.job.spec import DataSpec, ModelFiles
 from hetrl_core.launch import Launch, to_json
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Role, Task

@@ -11,7 +11,8 @@ from huggingface_hub import constants
 
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.job.identity import Aspect, Value
-from hetrl_core.job.spec import DataSpec, ModelFiles, RegexReward, TrainingSpec
+from hetrl_core.job.reward import RegexReward
+from hetrl_core.job.spec import DataSpec, ModelFiles, TrainingSpec
 from hetrl_ownership.owned_folder import InUseError
 from hetrl_runtime.trainer.checkpoints import checkpoint
 from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointError, CheckpointFolder, read

@@ -28,12 +28,17 @@ from tests.runtime.trajectories import a_trajectory
     prompt=st.integers(1, 30),
     reward=st.floats(-FLOAT32_MAX, FLOAT32_MAX),
     is_scored=st.booleans(),
+    parts=st.dictionaries(st.text(max_size=9), st.floats(-FLOAT32_MAX, FLOAT32_MAX), max_size=8),
 )
 def test_trajectory_comes_out_as_it_went_in(
-    versions: list[int], prompt: int, reward: float, is_scored: bool
+    versions: list[int], prompt: int, reward: float, is_scored: bool, parts: dict[str, float]
 ) -> None:
     sent = a_trajectory(
-        versions=versions, num_prompt_tokens=prompt, reward=reward, is_scored=is_scored
+        versions=versions,
+        num_prompt_tokens=prompt,
+        reward=reward,
+        is_scored=is_scored,
+        reward_parts=parts,
     )
 
     received = codec.decode_trajectory(codec.encode_trajectory(sent))
@@ -46,6 +51,7 @@ def test_trajectory_comes_out_as_it_went_in(
         assert np.array_equal(received.reference_log_probs, sent.reference_log_probs)
     for name in ("id", "epoch", "process", "reward", "finish_reason", "answer", "response_text"):
         assert getattr(received, name) == getattr(sent, name), name
+    assert received.reward_parts == sent.reward_parts
     assert (received.oldest_version, received.newest_version) == (versions[0], versions[-1])
 
 
@@ -58,7 +64,8 @@ def test_trajectory_comes_out_as_it_went_in(
 def test_coordinator_fields_are_read_from_the_forwarded_bytes(
     versions: list[int], is_scored: bool
 ) -> None:
-    sent = a_trajectory(2, 1, versions=versions, is_scored=is_scored)
+    parts = {"correct": 1.0}
+    sent = a_trajectory(2, 1, versions=versions, is_scored=is_scored, reward_parts=parts)
     sent.behaviour_log_probs[sent.token_versions == TOOL_VERSION] = 0.0
     data = codec.encode_trajectory(sent)
 
@@ -69,6 +76,7 @@ def test_coordinator_fields_are_read_from_the_forwarded_bytes(
         epoch=sent.epoch,
         process=sent.process,
         reward=sent.reward,
+        reward_parts=parts,
         oldest_version=min(each for each in versions if each >= 0),
         newest_version=max(versions),
         num_response_tokens=len(versions),
@@ -255,6 +263,25 @@ def test_number_beyond_its_limit_is_refused(change: dict[str, object], complaint
         setattr(message, name, value)
 
     found = codec.receive_trajectory(message.SerializeToString(), LIMITS)
+
+    assert isinstance(found, Malformed)
+    assert complaint in found.error
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        ({"correct": 1.0, "x": 0.5}, "reward_parts has 'x', which is none of data.rewards"),
+        ({"correct": float("nan")}, "reward_parts['correct'] is nan, which float32 does not hold"),
+        ({"correct": 1e39}, "reward_parts['correct'] is 1e+39, which float32 does not hold"),
+        ({f"p{n}": 0.0 for n in range(9)}, "reward_parts has 9 entries, the limit is 8"),
+    ],
+)
+def test_reward_part_that_cannot_be_is_refused(parts: dict[str, float], complaint: str) -> None:
+    limits = WireLimits(reward_parts=frozenset({"correct"}))
+    sent = codec.encode_trajectory(a_trajectory(reward_parts=parts))
+
+    found = codec.receive_trajectory(sent, limits)
 
     assert isinstance(found, Malformed)
     assert complaint in found.error

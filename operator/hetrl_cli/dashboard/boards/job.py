@@ -215,8 +215,11 @@ _LEARNING = row(
     "Learning",
     chart(
         "Reward over time",
-        "Mean reward of each batch.",
-        {"reward": series("hetrl_reward_mean").max()},
+        "Mean reward of each batch; with several rewards, the mean of each one before weights.",
+        {
+            "reward": series("hetrl_reward_mean").max(),
+            "{{part}}": series("hetrl_reward_part_mean").max("part"),
+        },
     ),
     chart(
         "Entropy and divergence",

@@ -58,6 +58,7 @@ def view(moment: Moment) -> RenderableType:
             Text(),
             _curves(moment),
             Text(),
+            *_reward_parts(moment.progress),
             _figures(moment, moment.progress),
             Text(),
             _processes(moment, moment.progress),
@@ -88,7 +89,8 @@ def line(moment: Moment) -> str:
         return f"{clock(moment.elapsed_seconds)}  starting: waiting for the coordinator"
     return (
         f"{clock(moment.elapsed_seconds)}  step {progress.step}/{progress.total_steps}"
-        f"  reward {progress.reward_mean:.3f}  {progress.samples_per_second:.1f} samples/s"
+        f"  reward {progress.reward_mean:.3f}{_parts_in_brackets(progress)}"
+        f"  {progress.samples_per_second:.1f} samples/s"
         f"  staleness {progress.staleness_mean:.2f} (max {progress.staleness_max:.0f}"
         f" of {moment.max_staleness})  buffer {progress.buffered}"
         f"  {progress.waiting_for}"
@@ -140,6 +142,23 @@ def _curve(
         Text.assemble((f"{name} ", _LABEL), (newest, f"bold {style}")),
         *(Text.assemble((f"{mark:>4}▕", _LABEL), (row, style)) for mark, row in rows),
     )
+
+
+def _parts_in_brackets(progress: Progress) -> str:
+    parts = ", ".join(f"{name} {mean:.3f}" for name, mean in sorted(progress.reward_parts.items()))
+    return f" ({parts})" if parts else ""
+
+
+def _reward_parts(progress: Progress) -> list[RenderableType]:
+    """Draw the mean of each reward, where a job has several."""
+    parts = progress.reward_parts
+    if not parts:
+        return []
+    shown = [
+        Text.assemble((f"{name} ", _LABEL), (f"{mean:.3f}", f"bold {_REWARD}"))
+        for name, mean in sorted(parts.items())
+    ]
+    return [Text("   ").join([Text("rewards", style=_LABEL), *shown])]
 
 
 def _figures(moment: Moment, progress: Progress) -> RenderableType:

@@ -4,7 +4,8 @@
 ``steps.jsonl`` gets a line at every policy version.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -43,6 +44,9 @@ class Progress:
 
     message: str = ""
     waiting_for: str = ""
+    reward_parts: Mapping[str, float] = field(default_factory=dict)
+    """Mean of each of the job's rewards over the last batch; empty where it has one."""
+
     notices: tuple[str, ...] = ()
     """What a user should know of the run's data, such as how many prompts are left out."""
 

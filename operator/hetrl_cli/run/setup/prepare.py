@@ -166,7 +166,7 @@ def _require_files(spec: JobSpec) -> None:
     model = spec.model
     if model.is_path and not (Path(model.source) / _CONFIG).is_file():
         raise NotStartableError(f"spec.model.source: there is no {model.source}/{_CONFIG}")
-    prompts, code = Path(spec.data.prompts), spec.data.python
+    prompts = Path(spec.data.prompts)
     # The shards of a split have a pattern for a name.
     is_here = spec.data.dataset is None
     if is_here and not any(each.is_file() for each in prompts.parent.glob(prompts.name)):
@@ -174,5 +174,7 @@ def _require_files(spec: JobSpec) -> None:
     judges = spec.data.model
     if judges and judges.is_path and not (Path(judges.source) / _CONFIG).is_file():
         raise NotStartableError(f"spec.data.model.source: there is no {judges.source}/{_CONFIG}")
-    if code and not Path(code.file).is_file():
-        raise NotStartableError(f"spec.data.python.source: there is no file {code.file}")
+    codes = [each.python for each in spec.data.parts if each.python]
+    for code in codes:
+        if not Path(code.file).is_file():
+            raise NotStartableError(f"spec.data.python.source: there is no file {code.file}")

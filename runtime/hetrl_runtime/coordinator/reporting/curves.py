@@ -64,6 +64,7 @@ def _scalars(record: Mapping[str, Any]) -> dict[str, float]:
     consumed = max(1, int(record["consumed"]))
     return {
         **{f"run/{name}": float(record[name]) for name in _FIGURES},
+        **{f"reward/{name}": float(mean) for name, mean in record["reward_parts"].items()},
         "run/response_tokens_mean": record["response_tokens"] / consumed,
         "run/called_tools_share": record["called_tools"] / consumed,
         "staleness/mean": sum(age * count for age, count in ages.items()) / consumed,

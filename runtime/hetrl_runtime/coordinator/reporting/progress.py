@@ -5,7 +5,7 @@ Pure: callers pass the time. ``run_files`` writes the result and ``progress_post
 
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -97,6 +97,7 @@ class _Batch:
     seconds: float
     staleness: Counter[int]
     reward_mean: float
+    reward_parts: Mapping[str, float]
 
 
 class Progresses:
@@ -130,6 +131,7 @@ class Progresses:
                 seconds=seconds,
                 staleness=histogram,
                 reward_mean=reward,
+                reward_parts=_mean_parts(consumed),
             )
         )
         self._largest_staleness = max(self._largest_staleness, *histogram, 0)
@@ -140,6 +142,14 @@ class Progresses:
     def reward_mean(self) -> float:
         """Mean reward of the last batch."""
         return self._recent[-1].reward_mean if self._recent else 0.0
+
+    @property
+    def reward_parts(self) -> Mapping[str, float]:
+        """Mean of each of the job's rewards over the last batch, before weights.
+
+        Of those that none of its trajectories has got there is none.
+        """
+        return self._recent[-1].reward_parts if self._recent else {}
 
     @property
     def samples_per_second(self) -> float:
@@ -158,6 +168,7 @@ class Progresses:
             version=snapshot.version,
             samples_per_second=self.samples_per_second,
             reward_mean=self.reward_mean,
+            reward_parts=dict(self.reward_parts),
             staleness_mean=fmean(ages) if ages else 0.0,
             staleness_p95=_quantile(ages, 0.95),
             staleness_max=self._largest_staleness,
@@ -179,6 +190,15 @@ class Progresses:
         else:
             step_seconds = self._predicted_step_seconds or 0.0
         return max(0, self._total_steps - version) * step_seconds
+
+
+def _mean_parts(consumed: Sequence[DeliveredTrajectory]) -> Mapping[str, float]:
+    """Return the mean of each part over the trajectories that have it."""
+    values: dict[str, list[float]] = {}
+    for each in consumed:
+        for name, reward in each.reward_parts.items():
+            values.setdefault(name, []).append(reward)
+    return {name: fmean(values[name]) for name in sorted(values)}
 
 
 def _processes(members: Members) -> list[pb.ProcessProgress]:

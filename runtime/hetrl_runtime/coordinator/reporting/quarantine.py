@@ -60,6 +60,7 @@ def _records(
             "line": line_of(each.group),
             "process": found.process,
             "reward": found.reward,
+            "reward_parts": dict(found.reward_parts),
             "finish_reason": found.finish_reason,
             "question": found.question,
             "response": found.response_text,

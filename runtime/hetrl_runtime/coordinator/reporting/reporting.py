@@ -50,6 +50,8 @@ class Reporting:
         self._outcomes: Counter[Outcome] = Counter()
         """Not yet in the metrics, whose own counting takes ten times as long."""
 
+        for part in launch.data.rewards:
+            metrics.reward_parts.labels(part=part.name)
         metrics.training_steps.set(launch.training.steps)
         metrics.max_staleness.set(launch.algorithm.max_staleness)
         metrics.predicted_step_seconds.set(launch.predicted_step_seconds or 0.0)
@@ -109,6 +111,8 @@ class Reporting:
         for age in histogram.elements():
             self._metrics.staleness.observe(age)
         self._metrics.reward_mean.set(self.progresses.reward_mean)
+        for name, mean in self.progresses.reward_parts.items():
+            self._metrics.reward_parts.labels(part=name).set(mean)
         self.count(Outcome.STALE, num_discarded + done.dropped_stale + done.withdrawn)
         step = step_record(
             epoch=epoch,

@@ -103,6 +103,7 @@ def step_record(
         "response_tokens": sum(each.num_response_tokens for each in consumed),
         "called_tools": sum(each.num_tool_calls > 0 for each in consumed),
         "reward_mean": progress.reward_mean,
+        "reward_parts": dict(sorted(progress.reward_parts.items())),
         "staleness": {str(age): staleness[age] for age in sorted(staleness)},
         "step_seconds": report.step_seconds,
         "wait_seconds": report.wait_seconds,
@@ -138,6 +139,7 @@ def _samples(consumed: Sequence[DeliveredTrajectory], *, version: int) -> Iterat
             "answer": each.answer[:_MAX_SAMPLE_CHARS],
             "response": each.response_text[:_MAX_SAMPLE_CHARS],
             "reward": each.reward,
+            "reward_parts": dict(sorted(each.reward_parts.items())),
             "finish_reason": each.finish_reason,
             "staleness": version - 1 - each.oldest_version,
             # Runs of [policy version, tokens that it sampled]; -1 for what a tool wrote.

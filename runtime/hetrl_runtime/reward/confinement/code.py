@@ -10,7 +10,7 @@ import logging
 import os
 from typing import Self
 
-from hetrl_core.job.spec import PythonReward
+from hetrl_core.job.reward import PythonReward
 from hetrl_runtime.reward.confinement.process import (
     START_SECONDS,
     ConfinedProcess,

@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict
 from typing import Any, Self
 
-from hetrl_core.job.spec import PythonReward
+from hetrl_core.job.reward import PythonReward
 from hetrl_core.units import FLOAT32_MAX
 from hetrl_runtime.reward.confinement import kernel, landlock
 from hetrl_runtime.reward.confinement.usage import (

@@ -15,6 +15,7 @@ from huggingface_hub import snapshot_download
 from pydantic import TypeAdapter
 
 from hetrl_core.job.identity import Aspect, Identity, Value
+from hetrl_core.job.reward import RewardPart
 from hetrl_core.job.spec import DataSpec, ModelFiles
 from hetrl_core.launch import Launch
 
@@ -117,11 +118,7 @@ def _reward(data: DataSpec) -> str:
 
     Those are limits, and the code of a function.
     """
-    options: dict[str, object] = {}
-    if data.regex:
-        options["pattern"] = data.regex.pattern
-    if data.python:
-        options["function"] = f"{Path(data.python.file).name}:{data.python.function}"
+    options = _named_rewards(data) if data.rewards else _settings(data.parts[0])
     if data.model:
         options["model"] = f"{data.model.source}@{data.model.revision}".rstrip("@")
     if data.length_penalty:
@@ -129,3 +126,25 @@ def _reward(data: DataSpec) -> str:
     if data.tools:
         options["tools"] = [*data.tools]
     return f"{data.reward} {json.dumps(options, sort_keys=True)}" if options else str(data.reward)
+
+
+def _named_rewards(data: DataSpec) -> dict[str, object]:
+    named = [
+        {"name": each.name, "reward": each.reward, "weight": each.weight}
+        | ({"sources": sorted(each.sources)} if each.sources else {})
+        | _settings(each)
+        for each in data.rewards
+    ]
+    has_sources = any(each.sources for each in data.rewards)
+    return {"rewards": named} | ({"sourceField": data.source_field} if has_sources else {})
+
+
+def _settings(part: RewardPart) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if part.math and part.math.answer_forms:
+        found["answerForms"] = sorted(part.math.answer_forms)
+    if part.regex:
+        found["pattern"] = part.regex.pattern
+    if part.python:
+        found["function"] = f"{Path(part.python.file).name}:{part.python.function}"
+    return found
