@@ -210,6 +210,9 @@ proof-wire: $(READY) ## Throughput of trajectories and weights over TLS, compare
 proof-gsm8k: $(READY) ## The math verifier on a GSM8K file, and on malformed responses. DATA=test.jsonl
 	@$(BIN)/python -m bench.proof.gsm8k "$(DATA)"
 
+proof-rewards: $(READY) ## Rewards on a quiet and on a busy machine: MATH-style answers and a GSM8K file. DATA=test.jsonl
+	@$(BIN)/python -m bench.proof.rewards "$(DATA)"
+
 proof-planner: $(READY) ## Compare the planner with the optimum, the baselines and both papers; hours, resumable.
 	@for each in partition optimality efficiency hetrl_table areal_hex_table measured scale; do \
 	  $(BIN)/python -m bench.planner.$$each; done
@@ -222,5 +225,5 @@ clean: ## Delete what make wrote into the checkout; keep the cache.
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
   cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-bad-inputs proof-groupings proof-families proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-mutants proof-speed proof-wire \
-  proof-gsm8k proof-planner gpu \
+  proof-gsm8k proof-rewards proof-planner gpu \
   clean
