@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hetrl_core.job.identity import Value
 from hetrl_core.job.spec import DataSpec
+from hetrl_runtime.data.shards import shards
 
 _DEFAULTS = DataSpec(prompts="")
 
@@ -26,7 +27,7 @@ def data_identity(data: DataSpec, where: Path) -> Value:
     digest = hashlib.sha256()
     if fields != (_DEFAULTS.question_field, _DEFAULTS.answer_field):
         digest.update(f"{fields}\n".encode())
-    for path in sorted(where.parent.glob(where.name)):
+    for path in shards(where):
         with path.open("rb") as file:
             contents = hashlib.file_digest(file, "sha256")
         digest.update(f"{path.stat().st_size} {contents.hexdigest()}\n".encode())

@@ -1,7 +1,8 @@
 """A JSONL file of prompts in GSM8K's form: ``{"question": ..., "answer": ...}`` a line.
 
 The whole file is checked once and only the places of its lines are kept, so that a file
-larger than memory can be used and a bad line is known before any GPU is.
+larger than memory can be used and a bad line is known before any GPU is. What is not JSON lines
+is written as such first: see ``plain_lines``.
 """
 
 import bisect
@@ -12,25 +13,32 @@ from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
+from hetrl_runtime.data.plain_lines import not_utf8, plain_lines
 from hetrl_runtime.data.prompt import Fields, Prompt, Unusable, prompt_of
 
-_EXPECTED = "expected JSON lines, one object a line, or Parquet (.parquet)"
-
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-"""How such files begin: they cannot be read from their middle."""
+_EXPECTED = (
+    "expected JSON lines, one object a line, an array of objects, CSV (.csv, .tsv) or Parquet "
+    "(.parquet)"
+)
 
 
 class JsonlPrompts:
     """The prompts of a checked file, by index; lines are read when they are asked for."""
 
     def __init__(
-        self, path: Path, fields: Fields, *, lines: "array[int]", offsets: "array[int]"
+        self,
+        path: Path,
+        file: BinaryIO,
+        fields: Fields,
+        *,
+        lines: "array[int]",
+        offsets: "array[int]",
     ) -> None:
         self.path = path
         self._fields = fields
         self._lines = lines
         self._offsets = offsets
-        self._file: BinaryIO = path.open("rb")
+        self._file = file
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -54,20 +62,21 @@ def open_jsonl(path: Path, fields: Fields) -> JsonlPrompts | Unusable:
     Raises:
         OSError: it cannot be read.
     """
-    lines, offsets = array("q"), array("q")
-    with path.open("rb") as file:
-        if packed := _compression(file):
-            return Unusable(message=f"{path} is compressed with {packed}: decompress it")
-        offset = 0
-        for number, text in enumerate(file, start=1):
-            if text.strip():
-                found = _parse(text, fields, place=f"{path}:{number}", number=number)
-                if isinstance(found, Unusable):
-                    return found
-                lines.append(number)
-                offsets.append(offset)
-            offset += len(text)
-    return JsonlPrompts(path, fields, lines=lines, offsets=offsets)
+    plain = plain_lines(path)
+    if isinstance(plain, Unusable):
+        return plain
+    lines, offsets, offset = array("q"), array("q"), 0
+    for row, text in enumerate(plain.file):
+        if text.strip():
+            number = row + 1 if plain.numbers is None else plain.numbers[row]
+            found = _parse(text, fields, place=f"{path}:{number}", number=number)
+            if isinstance(found, Unusable):
+                plain.file.close()
+                return found
+            lines.append(number)
+            offsets.append(offset)
+        offset += len(text)
+    return JsonlPrompts(path, plain.file, fields, lines=lines, offsets=offsets)
 
 
 class Shards:
@@ -106,21 +115,11 @@ def open_jsonl_shards(shards: Sequence[Path], fields: Fields) -> Shards | Unusab
     return Shards(found)
 
 
-def _compression(file: BinaryIO) -> str:
-    begin = file.read(8)
-    file.seek(0)
-    return next((name for mark, name in _COMPRESSED.items() if begin.startswith(mark)), "")
-
-
 def _parse(text: bytes, fields: Fields, *, place: str, number: int) -> Prompt | Unusable:
     try:
         record = json.loads(text)
     except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        return Unusable(
-            message=f"{place}: not UTF-8: byte 0x{byte:02x} at {error.start}; convert the file, as "
-            "with iconv -t UTF-8"
-        )
+        return Unusable(message=f"{place}: {not_utf8(error)}")
     except (ValueError, RecursionError) as error:
         return Unusable(message=f"{place}: not JSON: {error}; {_EXPECTED}")
     if not isinstance(record, dict):

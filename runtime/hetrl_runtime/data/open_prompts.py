@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hetrl_runtime.data.jsonl import open_jsonl_shards
 from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
+from hetrl_runtime.data.shards import shards
 
 _PARQUET = ".parquet"
 _GSM8K = Fields()
@@ -14,8 +15,8 @@ def open_prompts(path: str | os.PathLike[str], fields: Fields = _GSM8K) -> Promp
     """Check data from end to end and return its prompts, or what is wrong with it.
 
     Args:
-        path: a file of JSON lines; a Parquet file (``.parquet``); or a pattern for the shards of
-            one split, ``data/train-*.jsonl``, taken in the order of their names.
+        path: a file of JSON lines, of a JSON array, CSV (``.csv``, ``.tsv``), each also compressed;
+            a Parquet file (``.parquet``); or a pattern for shards, as ``shards`` finds them.
         fields: which fields hold problem and solution.
     """
     where = Path(path)
@@ -30,12 +31,12 @@ def open_prompts(path: str | os.PathLike[str], fields: Fields = _GSM8K) -> Promp
 
 
 def _opened(where: Path, fields: Fields) -> PromptSource | Unusable:
-    shards = sorted(where.parent.glob(where.name)) if "*" in where.name else [where]
-    if not shards:
+    files = shards(where)
+    if not files:
         return Unusable(message=f"cannot read prompts from {where}: no file is named like that")
     if where.suffix.lower() != _PARQUET:
-        return open_jsonl_shards(shards, fields)
+        return open_jsonl_shards(files, fields)
     # Imported at the first use: a run on JSON lines need not have it in memory.
     from hetrl_runtime.data.parquet import open_parquet  # noqa: PLC0415
 
-    return open_parquet(shards, fields)
+    return open_parquet(files, fields)

@@ -129,37 +129,98 @@ def test_pattern_without_files_is_named(tmp_path: Path) -> None:
     assert "train-*.jsonl: no file is named like that" in found.message
 
 
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.Codec("zstd").compress(data, asbytes=True))
+
+
+TABLE = 'question,answer,source\n"2+7, or so?","a\nb #### 9",gsm8k\n\n3?,4,math\n'
+ARRAY = json.dumps([ROW, ROW | {"question": "3?"}], indent=1)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zstd])
 @pytest.mark.parametrize(
-    ("packed", "name"), [(gzip.compress, "gzip"), (bz2.compress, "bzip2"), (lzma.compress, "xz")]
-)
-def test_compressed_file_is_named_as_such(
-    tmp_path: Path, packed: Callable[[bytes], bytes], name: str
-) -> None:
-    path = tmp_path / "train.jsonl"
-    path.write_bytes(packed(LINE.encode()))
-
-    assert open_prompts(path) == Unusable(
-        message=f"{path} is compressed with {name}: decompress it"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
+    ("name", "text", "expected"),
     [
-        (LINE.replace("2+7", "Caf\xe9").encode("latin-1"), ":1: not UTF-8: byte 0xe9 at 17"),
-        (json.dumps([ROW, ROW]).encode(), "must be a JSON object, got list; expected JSON lines"),
-        (json.dumps([ROW], indent=1).encode(), "not JSON: .*; expected JSON lines"),
-        (b"question,answer\n2+7?,9\n", "not JSON: .*; expected JSON lines"),
+        ("train.jsonl", LINE + "\n" + LINE, [("2+7?", "#### 9", 1), ("2+7?", "#### 9", 3)]),
+        ("train.json", ARRAY, [("2+7?", "#### 9", 1), ("3?", "#### 9", 2)]),
+        ("train.json", f"\ufeff \n{ARRAY}\n", [("2+7?", "#### 9", 1), ("3?", "#### 9", 2)]),
+        ("train.CSV", TABLE, [("2+7, or so?", "a\nb #### 9", 3), ("3?", "4", 5)]),
+        ("train.tsv", "answer\tquestion\r\n9\t2+7?\r\n", [("2+7?", "9", 2)]),
     ],
-    ids=["latin-1", "array", "array on lines", "commas"],
+    ids=["lines", "array", "array after a mark", "commas", "tabs"],
 )
-def test_formats_not_read_are_refused_with_what_is_expected(
-    tmp_path: Path, text: bytes, said: str
+def test_files_without_places_are_read_in_any_order(
+    tmp_path: Path,
+    name: str,
+    text: str,
+    expected: list[tuple[str, str, int]],
+    pack: Callable[[bytes], bytes],
 ) -> None:
-    path = tmp_path / "train.json"
-    path.write_bytes(text)
+    path = tmp_path / (name if pack is bytes else f"{name}.gz")
+    path.write_bytes(pack(text.encode()))
+    found = open_prompts(path)
+    assert not isinstance(found, Unusable), found
+
+    read = [found[index] for index in reversed(range(len(found)))]
+    found.close()
+
+    assert [(each.question, each.answer, each.line) for each in reversed(read)] == expected
+
+
+def test_array_larger_than_a_chunk_is_read_whole(tmp_path: Path) -> None:
+    rows = [{"question": f"{number}?" + " " * 5000, "answer": number} for number in range(700)]
+    (tmp_path / "train.json").write_text(json.dumps(rows))
+
+    assert [each.answer for each in opened(tmp_path / "train.json")] == [
+        str(number) for number in range(700)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        (
+            "train.json",
+            LINE.replace("2+7", "Caf\xe9").encode("latin-1"),
+            ":1: not UTF-8: byte 0xe9 at 17",
+        ),
+        ("train.csv", b"question,answer\nCaf\xe9?,9\n", ": not UTF-8: byte 0xe9 at "),
+        ("train.json", b'"2+7?"\n', "must be a JSON object, got str; expected JSON lines, one"),
+        ("train.json", b"[1, 2]", ":1: must be a JSON object, got int; expected JSON lines"),
+        ("train.json", ARRAY.encode()[:-1], "the array is cut off after element 2"),
+        ("train.json", ARRAY.encode()[:-20], "element 2 is not JSON: "),
+        ("train.json", b'[{"question": "?"} {"question": "?"}]', "cut off after element 1"),
+        ("train.txt", b"question,answer\n2+7?,9\n", "not JSON: .*; expected JSON lines"),
+        ("train.csv", b"question,answer\n2, or 3?,9\n", ":2: has 3 fields, the header has 2: a"),
+        ("train.csv", b'question,answer\n"2"x,9\n', ":2: not CSV: "),
+        ("train.csv", b"question,answer,answer\n", ":1: the header names a column twice"),
+        ("train.csv", b"problem,answer\n2?,9\n", ":2: has no 'question'"),
+        ("train.jsonl.gz", gzip.compress(LINE.encode())[:-9], "its gzip data are damaged or cut"),
+        ("train.jsonl.zst", zstd(LINE.encode())[:-9], "its zstd data are damaged or cut"),
+        ("train.jsonl.xz", lzma.compress(LINE.encode())[:-9], "its xz data are damaged or cut"),
+        ("train.pq", b"PAR1 and more", "is Parquet: its name must end in .parquet"),
+        ("train.parquet.gz", gzip.compress(b"PAR1 and more"), "is Parquet: its name must end in"),
+    ],
+)
+def test_file_not_read_is_refused_with_its_fault(
+    tmp_path: Path, name: str, data: bytes, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
 
     found = open_prompts(path)
 
     assert isinstance(found, Unusable)
-    assert re.search(said, found.message)
+    assert re.search(said, found.message), found.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "num_found"),
+    [("train-*.jsonl", 2), ("**/train-*.jsonl", 3), ("*/train-0.jsonl", 1), ("[a]/x*.jsonl", 1)],
+)
+def test_pattern_names_files_of_folders(tmp_path: Path, pattern: str, num_found: int) -> None:
+    for name in ("train-0.jsonl", "train-1.jsonl", "more/train-0.jsonl", "[a]/x.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        lines(tmp_path / name, ROW)
+
+    assert len(opened(tmp_path / pattern)) == num_found
