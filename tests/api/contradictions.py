@@ -30,6 +30,18 @@ CONTRADICTIONS = [
         "spec.data.revision needs spec.data.prompts.hub",
     ),
     a_case(
+        "a template without a place for the question",
+        {"spec.data.promptTemplate": "Answer: {prompt}"},
+        "spec.data.promptTemplate must contain {question}",
+    ),
+    a_case(
+        "an argument that is not the job's",
+        {"spec.data.chatTemplateArguments": {"enable_thinking": False, "tools": "x"}},
+        "spec.data.chatTemplateArguments must not have",
+        "tools",
+    ),
+    a_case("a layout of nobody", {"spec.data.format": "verk"}, "spec.data.format", "verk"),
+    a_case(
         "prompts by a uri of no store",
         {"spec.data.prompts": {"uri": "ftp://host/x"}},
         "spec.data.prompts.uri must name an object",

@@ -129,6 +129,12 @@ VALID_JOBS = [
             "spec.data.questionField": "problem",
             "spec.data.answerField": "answer",
         },
+        "another project's data, worded otherwise": {
+            "spec.data.format": "openr1",
+            "spec.data.systemPrompt": "Think first.",
+            "spec.data.promptTemplate": r"{question} Put the answer in \\boxed{}.",
+            "spec.data.chatTemplateArguments": {"enable_thinking": False, "budget": 1024, "x": "y"},
+        },
         "a data set of the hub": {
             "spec.data.prompts": {"hub": "openai/gsm8k"},
             "spec.data.files": "main/train-*.parquet",

@@ -113,6 +113,15 @@ class DataSpec:
 
     question_field: str = "question"
     answer_field: str = "answer"
+    system_prompt: str = ""
+    """The first message of every chat; empty: that of the data, if any."""
+
+    prompt_template: str = ""
+    """Text with ``{question}`` in place of the last message; empty: the message as it is."""
+
+    chat_template_arguments: tuple[tuple[str, bool | int | float | str], ...] = ()
+    """Names and values that the model's chat template gets."""
+
     reward: str = Reward.MATH
     math: MathReward | None = None
     regex: RegexReward | None = None

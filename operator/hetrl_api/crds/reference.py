@@ -55,7 +55,7 @@ def _rows(path: str, node: dict[str, Any], *, is_required: bool) -> Iterator[str
         node.get("description", ""),
     )
     yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-    inner, suffix = (node["items"], "[]") if node["type"] == "array" else (node, "")
+    inner, suffix = (node["items"], "[]") if node.get("type") == "array" else (node, "")
     for name, each in inner.get("properties", {}).items():
         required = name in inner.get("required", ())
         yield from _rows(f"{path}{suffix}.{name}", each, is_required=required)
@@ -64,6 +64,8 @@ def _rows(path: str, node: dict[str, Any], *, is_required: bool) -> Iterator[str
 def _type(node: dict[str, Any]) -> str:
     if "enum" in node:
         return " or ".join(f"`{value}`" for value in node["enum"])
+    if "type" not in node:
+        return "any value"
     if node["type"] == "array":
         return f"list of {_type(node['items'])}"
     if "additionalProperties" in node:

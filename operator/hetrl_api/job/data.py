@@ -1,8 +1,9 @@
 """`spec.data`: the prompts, how answers are scored, and how long both may be."""
 
+from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, WithJsonSchema
 
 from hetrl_api.job.rewards import (
     LengthPenalty,
@@ -21,14 +22,51 @@ from hetrl_core.job.spec import Tool
 
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
+Scalar = Annotated[
+    bool | int | float | Annotated[str, StringConstraints(max_length=4096)],
+    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True}),
+]
+"""A value of any of these types: a structural schema has no unions."""
+
+ChatTemplateArguments = Annotated[
+    dict[
+        FieldName,
+        Scalar,
+    ],
+    Field(max_length=32),
+]
+
+
+_TAKEN_ARGUMENTS = ("add_generation_prompt", "conversation", "messages", "tokenize", "tools")
+
+
+class Layout(StrEnum):
+    """The projects whose data sets have fields of their own."""
+
+    VERL = "verl"
+    DAPO = "dapo"
+    OPENR1 = "openr1"
+    TRL = "trl"
+    OPENRLHF = "openrlhf"
+
+
+FIELDS: dict[Layout, tuple[str, str]] = {
+    Layout.VERL: ("prompt", "reward_model.ground_truth"),
+    Layout.DAPO: ("prompt", "reward_model.ground_truth"),
+    Layout.OPENR1: ("problem", "answer"),
+    Layout.TRL: ("prompt", "solution"),
+    Layout.OPENRLHF: ("prompt", "label"),
+}
+"""The fields of question and answer in each layout."""
+
 
 class Data(ApiModel):
     """Prompts and rewards."""
 
     prompts: Source
-    """A JSONL file; a Parquet file (`.parquet`); or a pattern for the shards of one split
-    (`data/train-*.parquet`). With hub: the data set. What is not on a volume the coordinator
-    fetches once."""
+    """A file of JSON lines, a JSON array, CSV (`.csv`, `.tsv`), each also compressed; a Parquet
+    file (`.parquet`); or a pattern for the shards of one split (`data/train-*.parquet`). With hub:
+    the data set. What is not on a volume the coordinator fetches once."""
 
     files: SubPath | None = None
     """With hub: which of the data set's files, in the same forms: `main/train-*.parquet`."""
@@ -43,6 +81,26 @@ class Data(ApiModel):
     answer_field: FieldName = "answer"
     """That of the reference answer: a number, or text, which may be a worked solution that ends in
     `#### 18`. In verl's data `reward_model.ground_truth`."""
+
+    format: Layout | None = None
+    """The layout of another project's data, which names question and answer: verl, dapo (both
+    `prompt` and `reward_model.ground_truth`), openr1 (`problem`, `answer`), trl (`prompt`,
+    `solution`) or openrlhf (`prompt`, `label`). A questionField or answerField other than its
+    default goes first."""
+
+    system_prompt: Annotated[str, StringConstraints(min_length=1, max_length=32_768)] | None = None
+    """The system message of every chat, in place of the data's own; unset: the data's own, if any.
+    """
+
+    prompt_template: Annotated[str, StringConstraints(min_length=1, max_length=32_768)] | None = (
+        None
+    )
+    """What the policy is asked: `{question}` stands for the question, all other text for itself.
+    Rewards get the question alone. Unset: the question."""
+
+    chat_template_arguments: ChatTemplateArguments = Field(default_factory=dict)
+    """Arguments of the model's chat template by name, such as `enable_thinking: false` for Qwen3.
+    """
 
     reward: RewardName = Reward.MATH.value
     """math: 1 where the answers are equal as mathematics; exact: 1 where they are equal as text;
@@ -119,6 +177,22 @@ class Data(ApiModel):
             condition="!has(self.revision) || has(self.prompts.hub)",
             message="spec.data.revision needs spec.data.prompts.hub",
             field=".revision",
+        ),
+        Rule(
+            condition=(
+                "!has(self.chatTemplateArguments) || !self.chatTemplateArguments.exists(name, name "
+                f"in [{', '.join(repr(each) for each in _TAKEN_ARGUMENTS)}])"
+            ),
+            message=(
+                "spec.data.chatTemplateArguments must not have "
+                f"{', '.join(_TAKEN_ARGUMENTS)}: HetRL sets these"
+            ),
+            field=".chatTemplateArguments",
+        ),
+        Rule(
+            condition="!has(self.promptTemplate) || self.promptTemplate.contains('{question}')",
+            message="spec.data.promptTemplate must contain {question}, where the question goes",
+            field=".promptTemplate",
         ),
         *(
             Rule(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hetrl_api.conversion import from_core, to_core
 from hetrl_api.job.algorithm import Algorithm
-from hetrl_api.job.data import Data
+from hetrl_api.job.data import FIELDS, Data
 from hetrl_api.job.job import HetRLJob
 from hetrl_api.job.model import Architecture, Model
 from hetrl_api.job.planning import Objective, Planning
@@ -144,15 +144,35 @@ def _algorithm(given: Algorithm) -> algorithm.AlgorithmSpec:
 
 def _data(given: Data, places: _Places) -> core.DataSpec:
     prompts, dataset = _prompts(given, places)
+    question, answer = _fields(given)
     return to_core(
         core.DataSpec,
         given,
         prompts=prompts,
         dataset=dataset,
+        question_field=question,
+        answer_field=answer,
+        chat_template_arguments=tuple(sorted(given.chat_template_arguments.items())),
         python=_python(given.python, places, field="spec.data") if given.python else None,
         rewards=tuple(_named_reward(each, places) for each in given.rewards),
         model=_reward_model(given.model, places) if given.model else None,
     )
+
+
+def _fields(given: Data) -> tuple[str, str]:
+    """Return the fields of question and answer: those that are named, else those of the layout."""
+    named = (given.question_field, given.answer_field)
+    if given.format is None:
+        return named
+    defaults = (
+        Data.model_fields["question_field"].default,
+        Data.model_fields["answer_field"].default,
+    )
+    question, answer = (
+        of_layout if name == default else name
+        for name, default, of_layout in zip(named, defaults, FIELDS[given.format], strict=True)
+    )
+    return question, answer
 
 
 def _prompts(given: Data, places: _Places) -> tuple[str, core.HubDataset | core.ObjectStore | None]:

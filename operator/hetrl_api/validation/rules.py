@@ -56,6 +56,8 @@ class Rule:
         """Return what to say about an object's fields, or None when the rule holds."""
         if self.compares_with_old or _value(self.condition, fields):
             return None
+        if not self.values:
+            return self.message
         return self.message.format(*(_value(each, fields) for each in self.values))
 
     def _message_schema(self) -> dict[str, str]:

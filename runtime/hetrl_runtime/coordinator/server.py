@@ -154,12 +154,7 @@ def _opened(launch: Launch, stop: threading.Event) -> _Opened | Unusable:
     )
     if isinstance(where, Unusable):
         return where
-    fields = Fields(
-        question=data.question_field,
-        answer=data.answer_field,
-        keeps_others=data.reward_takes_columns,
-    )
-    prompts = open_prompts(where, fields)
+    prompts = open_prompts(where, Fields.of(data))
     if isinstance(prompts, Unusable):
         return prompts
     local = replace(launch, data=replace(data, prompts=str(where), dataset=None))

@@ -4,6 +4,7 @@ Every byte counts, so that an edit of one row is found; the check of every row h
 """
 
 import hashlib
+import json
 from pathlib import Path
 
 from hetrl_core.job.identity import Value
@@ -27,6 +28,9 @@ def data_identity(data: DataSpec, where: Path) -> Value:
     digest = hashlib.sha256()
     if fields != (_DEFAULTS.question_field, _DEFAULTS.answer_field):
         digest.update(f"{fields}\n".encode())
+    words = (data.system_prompt, data.prompt_template, data.chat_template_arguments)
+    if any(words):
+        digest.update(f"{json.dumps(words)}\n".encode())
     for path in shards(where):
         with path.open("rb") as file:
             contents = hashlib.file_digest(file, "sha256")

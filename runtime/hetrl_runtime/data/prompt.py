@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hetrl_runtime.data.record import Missing, answer_of, chat_of, value_at
+from hetrl_core.job.spec import DataSpec
+from hetrl_runtime.data.record import Chat, Missing, answer_of, chat_of, value_at
+
+QUESTION_MARK = "{question}"
+"""What a template has in the place of the question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +22,7 @@ class Prompt:
     """Its line or row in the file, counted from 1."""
 
     messages: tuple[Mapping[str, str], ...] = ()
-    """The chat that ends in the question; empty where the question is all of it."""
+    """The chat that the policy answers; empty where the question is all of it."""
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     """All fields of its record by name, where the job's reward takes them; else empty."""
@@ -33,12 +37,39 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Fields of a record with the problem and its solution; GSM8K's by default."""
+    """How a record becomes a prompt; GSM8K's fields by default."""
 
     question: str = "question"
     answer: str = "answer"
     keeps_others: bool = False
     """Whether the other fields are read too."""
+
+    system_prompt: str = ""
+    """The first message of every chat; empty: the record's own, if any."""
+
+    template: str = ""
+    """Text with ``{question}`` in place of the last message; empty: the message as it is."""
+
+    @classmethod
+    def of(cls, data: DataSpec) -> "Fields":
+        """Return what a job says of its records."""
+        return cls(
+            question=data.question_field,
+            answer=data.answer_field,
+            keeps_others=data.reward_takes_columns,
+            system_prompt=data.system_prompt,
+            template=data.prompt_template,
+        )
+
+    def worded(self, chat: Chat) -> Chat:
+        """Return a chat with the system prompt and in the template, where there are any."""
+        *before, last = chat.messages
+        if self.system_prompt:
+            rest = (each for each in before if each["role"] != "system")
+            before = [{"role": "system", "content": self.system_prompt}, *rest]
+        if self.template:
+            last = {**last, "content": self.template.replace(QUESTION_MARK, last["content"])}
+        return Chat(messages=(*before, last))
 
 
 class PromptSource(Protocol):
@@ -71,10 +102,12 @@ def prompt_of(
     for name, value in kept.items():
         if fault := _encoding_fault(name) or _encoding_fault(value):
             return Unusable(message=f"{place}: {name!r} {fault}")
+    worded = fields.worded(chat)
+    is_plain = len(worded.messages) == 1 and worded.question == chat.question
     return Prompt(
         question=chat.question,
         answer=reference,
-        messages=chat.messages if len(chat.messages) > 1 else (),
+        messages=() if is_plain else worded.messages,
         line=number,
         columns=record if fields.keeps_others else {},
     )

@@ -73,7 +73,7 @@ async def measure(
         OSError: the process of the reward's code does not start.
     """
     started = time.monotonic()
-    prompts = PromptFormat(model, data.tools)
+    prompts = PromptFormat.of(model, data)
     engine = open_engine(Engine.TRANSFORMERS, _settings(model, prompts, data, batch_size))
     async with Scorer(data) as scorer:
         try:

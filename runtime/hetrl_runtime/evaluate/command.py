@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
@@ -83,9 +83,7 @@ def command(
         max_prompt_tokens=max_prompt_tokens,
         max_response_tokens=max_response_tokens,
     )
-    fields = Fields(
-        question=question_field, answer=answer_field, keeps_others=spec.reward_takes_columns
-    )
+    fields = replace(Fields.of(spec), question=question_field, answer=answer_field)
     problems = open_prompts(data, fields)
     if isinstance(problems, Unusable):
         raise click.ClickException(problems.message)

@@ -49,15 +49,10 @@ def checked_rows(
         vocab_size: rows of the policy's embedding.
         seconds: the longest time.
     """
-    fields = Fields(
-        question=data.question_field,
-        answer=data.answer_field,
-        keeps_others=data.reward_takes_columns,
-    )
-    prompts = open_prompts(data.prompts, fields)
+    prompts = open_prompts(data.prompts, Fields.of(data))
     if isinstance(prompts, Unusable):
         return Fault(reason=DATA_INVALID, message=prompts.message)
-    form = PromptFormat(folder, data.tools)
+    form = PromptFormat.of(folder, data)
     with closing(prompts):
         return _checked(prompts, data, form, vocab_size=vocab_size, seconds=seconds)
 

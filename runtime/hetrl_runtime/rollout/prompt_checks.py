@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
@@ -37,11 +38,8 @@ def main() -> None:
 def left_out_of(launch: Launch) -> Iterator[LeftOutPrompt]:
     """Yield the prompts of a contract's data that cannot be used; the data are on this machine."""
     data = launch.data
-    fields = Fields(
-        question=data.question_field,
-        answer=data.answer_field,
-        keeps_others=any(each.sources for each in data.parts),
-    )
+    # Functions of a reward need columns; a check needs only those that choose a reward.
+    fields = replace(Fields.of(data), keeps_others=any(each.sources for each in data.parts))
     prompts = open_prompts(data.prompts, fields)
     if isinstance(prompts, Unusable):
         return
@@ -77,7 +75,7 @@ def fault_of(
 def _format_of(launch: Launch) -> PromptFormat | None:
     """Return the tokenizer, where the model is on this machine."""
     try:
-        return PromptFormat(_folder(launch.model), launch.data.tools)
+        return PromptFormat.of(_folder(launch.model), launch.data)
     except (OSError, ValueError) as error:
         # Whether a model can be used is for those to say who load it.
         sys.stderr.write(f"lengths of prompts are not known before they are used: {error}\n")

@@ -4,14 +4,14 @@ The engines know tokens only.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import transformers
 
-from hetrl_core.job.spec import Tool
+from hetrl_core.job.spec import DataSpec, Tool
 from hetrl_runtime.model_files.errors import ModelError
 from hetrl_runtime.model_files.loading import loading
 from hetrl_runtime.rollout.tool_calls import ToolCalls
@@ -34,8 +34,18 @@ class PromptTooLong:
 class PromptFormat:
     """The tokenizer of a model folder, and its chat template where it has one."""
 
-    def __init__(self, folder: Path, tools: Sequence[Tool] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tools: Sequence[Tool] = (),
+        template_arguments: Iterable[tuple[str, Any]] = (),
+    ) -> None:
         """Load the tokenizer.
+
+        Args:
+            folder: the model's.
+            tools: what the policy may call.
+            template_arguments: names and values that the chat template gets.
 
         Raises:
             ModelError: the folder holds none that can be loaded, or nothing ends a response.
@@ -46,12 +56,18 @@ class PromptFormat:
         self.end_tokens = _end_tokens(folder, self._tokenizer)
         """Those that end a response."""
 
-        self.calls = ToolCalls(self._tokenizer, tools) if tools else None
+        self._template_arguments = dict(template_arguments)
+        self.calls = ToolCalls(self._tokenizer, tools, self._template_arguments) if tools else None
         if not self.end_tokens:
             raise ModelError(
                 f"{folder} names no eos_token_id, neither in its generation_config.json, its "
                 "config.json nor its tokenizer: no response would ever end"
             )
+
+    @classmethod
+    def of(cls, folder: Path, data: DataSpec) -> "PromptFormat":
+        """Load the tokenizer of a model for a job's data; see ``__init__``."""
+        return cls(folder, data.tools, data.chat_template_arguments)
 
     def encode(
         self,
@@ -101,6 +117,7 @@ class PromptFormat:
             tools=self.calls.schemas if self.calls else None,
             tokenize=False,
             add_generation_prompt=True,
+            **self._template_arguments,
         )
         # The template has written the special tokens already.
         return list(self._tokenizer.encode(text, add_special_tokens=False))

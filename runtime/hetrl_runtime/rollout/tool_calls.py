@@ -8,7 +8,8 @@ and ``</tool_response>``.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from hetrl_core.job.spec import Tool
@@ -24,8 +25,13 @@ _CALLER = "(what the model wrote)"
 class ToolCalls:
     """The calls of one job, under one tokenizer."""
 
-    def __init__(self, tokenizer: Any, tools: Sequence[Tool]) -> None:
-        """Look up the end mark.
+    def __init__(
+        self,
+        tokenizer: Any,
+        tools: Sequence[Tool],
+        template_arguments: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Look up the end mark. ``template_arguments`` go to the chat template.
 
         Raises:
             ValueError: the tokenizer does not have it as one token.
@@ -37,6 +43,7 @@ class ToolCalls:
                 f"of Qwen2.5 and Qwen3 do; this one makes {len(found)} of it"
             )
         self._tokenizer = tokenizer
+        self._template_arguments = template_arguments
         self._functions = {str(name): FUNCTIONS[name] for name in tools}
         self.end_token = int(found[0])
 
@@ -90,7 +97,11 @@ class ToolCalls:
             {"role": "tool", "content": result},
         ]
         text = self._tokenizer.apply_chat_template(
-            conversation, tools=self.schemas, tokenize=False, add_generation_prompt=True
+            conversation,
+            tools=self.schemas,
+            tokenize=False,
+            add_generation_prompt=True,
+            **self._template_arguments,
         )
         return str(text).partition(_CALLER)[2]
 

@@ -55,7 +55,7 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
             launch, process=process, broadcast=_broadcast(launch, process, ordinal)
         ) as weights,
     ):
-        prompts = PromptFormat(folder, launch.data.tools)
+        prompts = PromptFormat.of(folder, launch.data)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
             _scorer(launch) as scorer,

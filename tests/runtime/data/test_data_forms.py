@@ -224,3 +224,35 @@ def test_pattern_names_files_of_folders(tmp_path: Path, pattern: str, num_found:
         lines(tmp_path / name, ROW)
 
     assert len(opened(tmp_path / pattern)) == num_found
+
+
+@pytest.mark.parametrize(
+    ("fields", "record", "expected"),
+    [
+        (Fields(), ROW, ()),
+        (Fields(template="{question}"), ROW, ()),
+        (
+            Fields(template=r"{question} Put it in \boxed{}, {question}"),
+            ROW,
+            ({"role": "user", "content": r"2+7? Put it in \boxed{}, 2+7?"},),
+        ),
+        (Fields(system_prompt="Add."), ROW, ({"role": "system", "content": "Add."}, USER)),
+        (
+            Fields(system_prompt="Add.", template="Q: {question}"),
+            ROW | {"question": [SYSTEM, USER, {"role": "assistant", "content": "?"}, USER]},
+            (
+                {"role": "system", "content": "Add."},
+                USER,
+                {"role": "assistant", "content": "?"},
+                {"role": "user", "content": "Q: 2+7?"},
+            ),
+        ),
+        (Fields(), ROW | {"question": [SYSTEM, USER]}, (SYSTEM, USER)),
+    ],
+)
+def test_prompt_is_worded_as_the_job_says(
+    tmp_path: Path, fields: Fields, record: Any, expected: tuple[Any, ...]
+) -> None:
+    (prompt,) = opened(lines(tmp_path / "a.jsonl", record), fields)
+
+    assert (prompt.messages, prompt.question) == (expected, "2+7?")

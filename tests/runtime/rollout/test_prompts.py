@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from tests.runtime.rollout.models import EOS
@@ -91,3 +92,15 @@ def test_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match=f"the tokenizer of {tmp_path} cannot be loaded: "):
         PromptFormat(tmp_path)
+
+
+def test_chat_template_gets_the_arguments_of_the_job(tmp_path: Path) -> None:
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ '' if thinks else '()' }}"
+    folder = a_folder(tmp_path, chat_template=template)
+
+    for thinks, expected in ((True, "1+1="), (False, "1+1=()")):
+        data = DataSpec(prompts="", chat_template_arguments=(("thinks", thinks),))
+        prompts = PromptFormat.of(folder, data)
+        tokens = prompts.encode("1+1=", max_prompt_tokens=100)
+        assert isinstance(tokens, tuple)
+        assert prompts.decode(tokens) == expected
