@@ -1,6 +1,5 @@
 """`spec.data`: the prompts, how answers are scored, and how long both may be."""
 
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema
@@ -17,6 +16,7 @@ from hetrl_api.job.rewards import (
 )
 from hetrl_api.job.source import SOURCE_MEMBERS, Source, SubPath
 from hetrl_api.validation.rules import ApiModel, Rule, exactly_one
+from hetrl_core.job.layout import Layout
 from hetrl_core.job.reward import MAX_REWARDS, Reward
 from hetrl_core.job.spec import Tool
 
@@ -38,26 +38,6 @@ ChatTemplateArguments = Annotated[
 
 
 _TAKEN_ARGUMENTS = ("add_generation_prompt", "conversation", "messages", "tokenize", "tools")
-
-
-class Layout(StrEnum):
-    """The projects whose data sets have fields of their own."""
-
-    VERL = "verl"
-    DAPO = "dapo"
-    OPENR1 = "openr1"
-    TRL = "trl"
-    OPENRLHF = "openrlhf"
-
-
-FIELDS: dict[Layout, tuple[str, str]] = {
-    Layout.VERL: ("prompt", "reward_model.ground_truth"),
-    Layout.DAPO: ("prompt", "reward_model.ground_truth"),
-    Layout.OPENR1: ("problem", "answer"),
-    Layout.TRL: ("prompt", "solution"),
-    Layout.OPENRLHF: ("prompt", "label"),
-}
-"""The fields of question and answer in each layout."""
 
 
 class Data(ApiModel):

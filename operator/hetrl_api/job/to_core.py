@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hetrl_api.conversion import from_core, to_core
 from hetrl_api.job.algorithm import Algorithm
-from hetrl_api.job.data import FIELDS, Data
+from hetrl_api.job.data import Data
 from hetrl_api.job.job import HetRLJob
 from hetrl_api.job.model import Architecture, Model
 from hetrl_api.job.planning import Objective, Planning
@@ -22,6 +22,7 @@ from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job import algorithm
 from hetrl_core.job import spec as core
 from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.layout import LAYOUTS
 from hetrl_core.job.reward import PythonReward, RewardPart
 from hetrl_core.units import MIB
 
@@ -170,7 +171,7 @@ def _fields(given: Data) -> tuple[str, str]:
     )
     question, answer = (
         of_layout if name == default else name
-        for name, default, of_layout in zip(named, defaults, FIELDS[given.format], strict=True)
+        for name, default, of_layout in zip(named, defaults, LAYOUTS[given.format], strict=True)
     )
     return question, answer
 

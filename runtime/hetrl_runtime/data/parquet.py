@@ -61,7 +61,10 @@ class ParquetPrompts:
             names = file.schema_arrow.names
             for name in (self._fields.question, self._fields.answer):
                 if name not in names and name.partition(".")[0] not in names:
-                    return Unusable(message=f"{path}: has no column {name!r}")
+                    return Unusable(
+                        message=f"{path}: has no column {name!r}; its columns are "
+                        f"{', '.join(names)}: set spec.data.questionField, answerField or format"
+                    )
         for number in range(len(self._groups)):
             table, first_row = self._group(number)
             for row, record in enumerate(table.to_pylist(), start=first_row + 1):

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from hetrl_core.job.layout import LAYOUTS
 from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.data.record import Chat, Missing, answer_of, chat_of, value_at
 
+_MAX_NAMES = 12
 QUESTION_MARK = "{question}"
 """What a template has in the place of the question."""
 
@@ -92,7 +94,7 @@ def prompt_of(
     question, answer = value_at(record, fields.question), value_at(record, fields.answer)
     for name, value in ((fields.question, question), (fields.answer, answer)):
         if isinstance(value, Missing):
-            return Unusable(message=f"{place}: has no {name!r}")
+            return Unusable(message=f"{place}: has no {name!r}{_hint(record)}")
     chat, reference = chat_of(question), answer_of(answer)
     if chat is None:
         return _unusable(place, fields.question, question, or_else=", or messages of a chat")
@@ -111,6 +113,20 @@ def prompt_of(
         line=number,
         columns=record if fields.keeps_others else {},
     )
+
+
+def _hint(record: Mapping[str, Any]) -> str:
+    """Say which fields a record has, and which layout it is of."""
+    if not record:
+        return ": it has no fields"
+    names = ", ".join(list(record)[:_MAX_NAMES]) + (", ..." if len(record) > _MAX_NAMES else "")
+    layouts = [
+        layout
+        for layout, fields in LAYOUTS.items()
+        if not any(isinstance(value_at(record, name), Missing) for name in fields)
+    ]
+    also = f", or spec.data.format {layouts[0]}" if layouts else ""
+    return f"; its fields are {names}: set spec.data.questionField and answerField{also}"
 
 
 def _unusable(place: str, name: str, value: Any, *, or_else: str = "") -> Unusable:

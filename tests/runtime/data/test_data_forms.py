@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hetrl_core.job.layout import LAYOUTS, Layout
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, Prompt, Unusable
 
@@ -74,7 +75,10 @@ def test_field_named_with_a_dot_comes_before_a_nested_one(tmp_path: Path) -> Non
 def test_nested_field_that_is_missing_is_named_whole(tmp_path: Path, record: Any) -> None:
     path = lines(tmp_path / "a.jsonl", {"question": "?", **record})
 
-    assert open_prompts(path, Fields(answer="a.b")) == Unusable(message=f"{path}:1: has no 'a.b'")
+    found = open_prompts(path, Fields(answer="a.b"))
+
+    assert isinstance(found, Unusable)
+    assert found.message.startswith(f"{path}:1: has no 'a.b'; its fields are question")
 
 
 def test_chat_keeps_its_messages_and_ends_in_the_question(tmp_path: Path) -> None:
@@ -117,9 +121,10 @@ def test_bad_shard_of_json_lines_is_named(tmp_path: Path) -> None:
     lines(tmp_path / "train-0.jsonl", ROW)
     lines(tmp_path / "train-1.jsonl", ROW, {"question": "?"})
 
-    assert open_prompts(tmp_path / "train-*.jsonl") == Unusable(
-        message=f"{tmp_path}/train-1.jsonl:2: has no 'answer'"
-    )
+    found = open_prompts(tmp_path / "train-*.jsonl")
+
+    assert isinstance(found, Unusable)
+    assert found.message.startswith(f"{tmp_path}/train-1.jsonl:2: has no 'answer'; its fields are")
 
 
 def test_pattern_without_files_is_named(tmp_path: Path) -> None:
@@ -194,7 +199,13 @@ def test_array_larger_than_a_chunk_is_read_whole(tmp_path: Path) -> None:
         ("train.csv", b"question,answer\n2, or 3?,9\n", ":2: has 3 fields, the header has 2: a"),
         ("train.csv", b'question,answer\n"2"x,9\n', ":2: not CSV: "),
         ("train.csv", b"question,answer,answer\n", ":1: the header names a column twice"),
-        ("train.csv", b"problem,answer\n2?,9\n", ":2: has no 'question'"),
+        (
+            "train.csv",
+            b"problem,answer\n2?,9\n",
+            ":2: has no 'question'; its fields are problem, answer: set spec.data.questionField "
+            "and answerField, or spec.data.format openr1",
+        ),
+        ("train.json", b"[{}]", ":1: has no 'question': it has no fields"),
         ("train.jsonl.gz", gzip.compress(LINE.encode())[:-9], "its gzip data are damaged or cut"),
         ("train.jsonl.zst", zstd(LINE.encode())[:-9], "its zstd data are damaged or cut"),
         ("train.jsonl.xz", lzma.compress(LINE.encode())[:-9], "its xz data are damaged or cut"),
@@ -256,3 +267,26 @@ def test_prompt_is_worded_as_the_job_says(
     (prompt,) = opened(lines(tmp_path / "a.jsonl", record), fields)
 
     assert (prompt.messages, prompt.question) == (expected, "2+7?")
+
+
+MESSAGES = {
+    Layout.VERL: VERL | {"data_source": "openai/gsm8k", "extra_info": {"index": 0}},
+    Layout.DAPO: VERL | {"data_source": "math_dapo"},
+    Layout.OPENR1: {"problem": "2+7?", "solution": "So 9.", "answer": "9", "messages": [USER]},
+    Layout.TRL: {"prompt": [USER], "solution": "9"},
+    Layout.OPENRLHF: {"prompt": "2+7?", "label": "9"},
+}
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_layout_names_question_and_answer(tmp_path: Path, layout: Layout) -> None:
+    question, answer = LAYOUTS[layout]
+    pq.write_table(pa.Table.from_pylist([MESSAGES[layout]]), tmp_path / "a.parquet")
+    path = lines(tmp_path / "a.jsonl", MESSAGES[layout])
+
+    for file in (path, tmp_path / "a.parquet"):
+        (prompt,) = opened(file, Fields(question=question, answer=answer))
+        assert (prompt.question, prompt.answer, prompt.messages) == ("2+7?", "9", ())
+    refused = open_prompts(path)
+    assert isinstance(refused, Unusable)
+    assert f"format {Layout.VERL if layout is Layout.DAPO else layout}" in refused.message

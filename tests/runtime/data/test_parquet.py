@@ -133,7 +133,10 @@ def test_non_parquet_file_is_named(
 def test_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = a_shard(tmp_path / "math.parquet", range(3))
 
-    assert open_prompts(path) == Unusable(message=f"{path}: has no column 'question'")
+    assert open_prompts(path) == Unusable(
+        message=f"{path}: has no column 'question'; its columns are problem, solution, answer, "
+        "level: set spec.data.questionField, answerField or format"
+    )
 
 
 def test_file_without_rows_is_refused(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_malformed_line_is_named(model: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(command, ["--model", str(model), "--data", str(file)])
 
     assert result.exit_code == 1
-    assert result.stderr == f"Error: {file}:2: has no 'answer'\n"
+    assert result.stderr.startswith(f"Error: {file}:2: has no 'answer'; its fields are question:")
 
 
 def test_unknown_verifier_is_named(model: Path, problems: Path) -> None:
