@@ -3,14 +3,11 @@
 import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from hetrl_api.job.to_core import to_spec
-from hetrl_api.load import read_job
-from hetrl_cli.files import STANDARD_INPUT, claims_option, job_file_option, read_text
+from hetrl_cli.files import claims_option, job_file_option, read_spec
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.preflight import PreflightReport, report_from_json, request_of, request_to_json
 
@@ -25,13 +22,7 @@ def command(job_file: Path, claims: tuple[tuple[str, Path], ...]) -> None:
 
     Ends with 0 when the job can run, and with 1 when it cannot; the message says why.
     """
-    base_path = Path.cwd() if job_file == STANDARD_INPUT else job_file.resolve().parent
-    spec = to_spec(
-        read_job(read_text(job_file)),
-        base_path=base_path,
-        claims=dict(claims),
-        now=datetime.now(UTC),
-    )
+    spec = read_spec(job_file, claims)
     report = _checked(spec)
     for note in report.notes:
         click.echo(f"note: {note}")

@@ -1,7 +1,7 @@
 """Input files of commands: jobs, and the models that they name."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +63,18 @@ def read_text(path: Path) -> str:
         return sys.stdin.read() if path == STANDARD_INPUT else path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise click.ClickException(f"cannot read {path}: {error}") from error
+
+
+def read_spec(path: Path, claims: Iterable[tuple[str, Path]]) -> JobSpec:
+    """Return the job of a file as it is written, with folders in the place of its claims.
+
+    Raises:
+        ClickException: the file cannot be read.
+        InvalidObjectError: the file is not a job.
+    """
+    folder = Path.cwd() if path == STANDARD_INPUT else path.resolve().parent
+    job = load.read_job(read_text(path))
+    return to_spec(job, base_path=folder, claims=dict(claims), now=datetime.now(UTC))
 
 
 def read_job(path: Path) -> JobSpec:
@@ -143,12 +155,5 @@ def _facts(
 
 
 def data_of_job(path: Path, claims: Mapping[str, Path]) -> DataSpec:
-    """Return the data part of a job's file; the entry point by which `hetrl reward -f` reads it.
-
-    Raises:
-        ClickException: the file cannot be read.
-        InvalidObjectError: it is not a job, or no folder stands for one of its claims.
-    """
-    folder = Path.cwd() if path == STANDARD_INPUT else path.resolve().parent
-    job = load.read_job(read_text(path))
-    return to_spec(job, base_path=folder, claims=claims, now=datetime.now(UTC)).data
+    """Return the data and rewards of a job's file; see ``read_spec``."""
+    return read_spec(path, claims.items()).data

@@ -25,6 +25,7 @@ OWN_COMMANDS = {
         "events": "jobs.events:command",
         "logs": "jobs.logs:command",
         "plan": "plan:command",
+        "prompt": "prompt:command",
         "resume": "jobs.changes:resume",
         "run": "run.command:command",
         "scale": "jobs.changes:scale",

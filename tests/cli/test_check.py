@@ -1,5 +1,6 @@
 """``hetrl check``: the preflight of a job on this machine, in a process as a pod runs it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from hetrl_cli.check import command
+from hetrl_cli.prompt import command as prompt
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from tests.model_folders import write_model
 
@@ -56,3 +58,23 @@ def test_check_prints_the_result_of_a_preflight(
 
     assert result.exit_code == code, result.output
     assert said in result.output
+
+
+@pytest.mark.slow
+def test_prompt_prints_text_tokens_and_reference(folder: Path) -> None:
+    rows = [{"question": "1+1=", "answer": "2"}, {"question": "2+2=", "answer": "#### 4"}]
+    (folder / "train.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    job = folder / "job.yaml"
+    job.write_text(yaml.safe_dump(a_job(promptTemplate="Q: {question}", maxPromptTokens=6)))
+    asked = ["-f", str(job), "--claim", f"sums={folder}"]
+
+    second = CliRunner().invoke(prompt, [*asked, "--row", "2"])
+    both = CliRunner().invoke(prompt, [*asked, "--count", "5", "--json"])
+    third = CliRunner().invoke(prompt, [*asked, "--row", "3"])
+
+    assert second.output == (
+        "--- line 2: 7 tokens, which cannot be used: the prompt has 7 tokens, data.maxPromptTokens "
+        "is 6\nQ: 2+2=\n--- reference\n#### 4\n"
+    )
+    assert [json.loads(line)["text"] for line in both.output.splitlines()] == ["Q: 1+1=", "Q: 2+2="]
+    assert (third.exit_code, "has 2 prompts, and no prompt 3" in third.output) == (1, True)

@@ -45,7 +45,7 @@ def checked_model(
         found = checked(names, opened, use=use, lengths=lengths)
         if isinstance(found, ModelProblems):
             return Fault(reason=MODEL_INVALID, message=found.of(model.source))
-        return CheckedModel(facts=found, folder=_folder(model))
+        return CheckedModel(facts=found, folder=tokenizer_folder(model))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         said = f"model {_name(model)} cannot be read: {' '.join(str(error).split())}"
         if not model.is_path and _may_pass(error):
@@ -65,7 +65,12 @@ def _files(model: ModelFiles) -> tuple[Collection[str], Open]:
     return by_name.keys(), lambda name: cast("BinaryIO", files.open(by_name[name], "rb"))
 
 
-def _folder(model: ModelFiles) -> Path:
+def tokenizer_folder(model: ModelFiles) -> Path:
+    """Return where a model's configuration and tokenizer are on this machine, fetched if need be.
+
+    Raises:
+        OSError: they cannot be fetched.
+    """
     if model.is_path:
         return Path(model.source)
     found = snapshot_download(

@@ -102,6 +102,10 @@ class PromptFormat:
         """Return a response's text without its special tokens."""
         return str(self._tokenizer.decode(tokens, skip_special_tokens=True))
 
+    def text(self, tokens: Sequence[int]) -> str:
+        """Return tokens as text, special tokens included."""
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
+
     def transcript(self, tokens: tuple[int, ...]) -> str:
         """Return a response's text, with what stands between its turns where there are several."""
         if self.calls is None or self.calls.end_token not in tokens:

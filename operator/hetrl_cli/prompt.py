@@ -1,0 +1,67 @@
+"""The command ``hetrl prompt``: what the policy of a job is asked, as its engine gets it."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hetrl_cli.files import claims_option, job_file_option, read_spec
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.preflight import request_of, request_to_json
+
+_RENDER_SECONDS = 900.0
+
+
+@click.command("prompt")
+@job_file_option
+@claims_option
+@click.option(
+    "--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which prompt, from 1."
+)
+@click.option(
+    "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many prompts."
+)
+@click.option("--json", "as_json", is_flag=True, help="A JSON line for each, tokens included.")
+def command(
+    *, job_file: Path, claims: tuple[tuple[str, Path], ...], row: int, count: int, as_json: bool
+) -> None:
+    """Print prompts of a job exactly as its engine gets them, and how many tokens they are."""
+    for each in _rendered(read_spec(job_file, claims), row=row, count=count):
+        click.echo(json.dumps(each) if as_json else _shown(each))
+
+
+def _shown(prompt: dict[str, Any]) -> str:
+    fault = f", which cannot be used: {prompt['fault']}" if prompt["fault"] else ""
+    head = f"--- line {prompt['line']}: {len(prompt['tokens'])} tokens{fault}"
+    return f"{head}\n{prompt['text']}\n--- reference\n{prompt['answer']}"
+
+
+def _rendered(spec: JobSpec, *, row: int, count: int) -> Iterator[dict[str, Any]]:
+    """Let the runtime render prompts.
+
+    Raises:
+        ClickException: it cannot.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        request = Path(folder) / "request.json"
+        request.write_text(request_to_json(request_of(spec)))
+        done = subprocess.run(  # noqa: S603  # our own command
+            [
+                str(Path(sys.executable).with_name("hetrl")),
+                *("render-prompts", "--request", str(request)),
+                *("--row", str(row), "--count", str(count)),
+            ],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=_RENDER_SECONDS,
+        )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        raise click.ClickException(lines[-1].removeprefix("Error: "))
+    return map(json.loads, done.stdout.splitlines())
