@@ -155,5 +155,5 @@ def _facts(
 
 
 def data_of_job(path: Path, claims: Mapping[str, Path]) -> DataSpec:
-    """Return the data and rewards of a job's file; see ``read_spec``."""
+    """Return the data part of a job's file; the entry point by which `hetrl reward -f` reads it."""
     return read_spec(path, claims.items()).data
