@@ -17,7 +17,7 @@ ENTRY_POINTS = "hetrl.commands"
 OWN_COMMANDS = {
     name: EntryPoint(name=name, value=f"hetrl_cli.{value}", group=ENTRY_POINTS)
     for name, value in {
-        "check": "check:command",
+        "check": "preflight.check:command",
         "dashboard": "dashboard.command:command",
         "delete": "jobs.changes:delete",
         "demo": "demo:command",
@@ -25,7 +25,7 @@ OWN_COMMANDS = {
         "events": "jobs.events:command",
         "logs": "jobs.logs:command",
         "plan": "plan:command",
-        "prompt": "prompt:command",
+        "prompt": "preflight.prompt:command",
         "resume": "jobs.changes:resume",
         "run": "run.command:command",
         "scale": "jobs.changes:scale",

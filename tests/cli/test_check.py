@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from hetrl_cli.check import command
-from hetrl_cli.prompt import command as prompt
+from hetrl_cli.preflight.check import command
+from hetrl_cli.preflight.prompt import command as prompt
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from tests.model_folders import write_model
 

@@ -28,7 +28,7 @@ from hetrl_runtime.coordinator.rules.deadlines import DATA_CHANGED, DATA_INVALID
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import GONE_SECONDS, LEASE_SECONDS, Run
 from hetrl_runtime.coordinator.service import CoordinatorService
-from hetrl_runtime.data.fetch import fetched
+from hetrl_runtime.data.fetching.fetch import fetched
 from hetrl_runtime.data.identity import data_identity
 from hetrl_runtime.data.left_out import LeftOutPrompt
 from hetrl_runtime.data.open_prompts import open_prompts

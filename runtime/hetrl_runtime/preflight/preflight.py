@@ -10,7 +10,7 @@ from hetrl_core.job.spec import Engine
 from hetrl_core.model.check import ModelProblems, Use
 from hetrl_core.model.vllm import vllm_obstacle
 from hetrl_core.preflight import DATA_INVALID, MODEL_INVALID, PreflightReport, PreflightRequest
-from hetrl_runtime.data.fetch import fetched
+from hetrl_runtime.data.fetching.fetch import fetched
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.preflight.fault import Fault
 from hetrl_runtime.preflight.models import CheckedModel, checked_model

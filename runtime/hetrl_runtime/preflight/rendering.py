@@ -12,7 +12,7 @@ import click
 
 from hetrl_core.job.spec import DataSpec, ModelFiles
 from hetrl_core.preflight import request_from_json
-from hetrl_runtime.data.fetch import fetched
+from hetrl_runtime.data.fetching.fetch import fetched
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable
 from hetrl_runtime.preflight.models import tokenizer_folder

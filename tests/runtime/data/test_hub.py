@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.job.spec import HubDataset
-from hetrl_runtime.data.hub import fetched
+from hetrl_runtime.data.fetching.hub import fetched
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Unusable
 from tests.runtime.data.hub_server import NAME, Hub, served
@@ -30,7 +30,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     with served() as (found, address):
         monkeypatch.setenv("HF_ENDPOINT", address)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr("hetrl_runtime.data.fetch_retry._PAUSE_SECONDS", 0.05)
+        monkeypatch.setattr("hetrl_runtime.data.fetching.retry._PAUSE_SECONDS", 0.05)
         yield found
 
 

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hetrl_core.job.spec import ObjectStore
+from hetrl_runtime.data.fetching.store import fetched
 from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Unusable
-from hetrl_runtime.data.store import fetched
 from tests.runtime.data.loopback import serving
 from tests.runtime.data.store_server import BUCKET, Bucket, environment, served
 
@@ -41,8 +41,8 @@ def shard(*numbers: int) -> bytes:
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    monkeypatch.setattr("hetrl_runtime.data.fetch_retry._PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr("hetrl_runtime.data.store._RETRIES", {"max_retries": 0})
+    monkeypatch.setattr("hetrl_runtime.data.fetching.retry._PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("hetrl_runtime.data.fetching.store._RETRIES", {"max_retries": 0})
     with served() as (found, address):
         for name, value in environment(address).items():
             monkeypatch.setenv(name, value)
@@ -88,7 +88,7 @@ def test_pattern_names_the_shards_of_one_folder(bucket: Bucket, tmp_path: Path) 
 def test_large_object_comes_in_parts(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hetrl_runtime.data.store._PART_BYTES", 100)
+    monkeypatch.setattr("hetrl_runtime.data.fetching.store._PART_BYTES", 100)
     bucket.objects = {"train.jsonl": lines(*range(50))}
 
     assert questions(fetch("train.jsonl", tmp_path)) == [f"{n} + 1?" for n in range(50)]

@@ -1,8 +1,6 @@
 """The command ``hetrl prompt``: what the policy of a job is asked, as its engine gets it."""
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +9,8 @@ from typing import Any
 import click
 
 from hetrl_cli.files import claims_option, job_file_option, read_spec
+from hetrl_cli.preflight.process import ask, last_line
 from hetrl_core.job.spec import JobSpec
-from hetrl_core.preflight import request_of, request_to_json
 
 _RENDER_SECONDS = 900.0
 
@@ -48,20 +46,12 @@ def _rendered(spec: JobSpec, *, row: int, count: int) -> Iterator[dict[str, Any]
         ClickException: it cannot.
     """
     with tempfile.TemporaryDirectory() as folder:
-        request = Path(folder) / "request.json"
-        request.write_text(request_to_json(request_of(spec)))
-        done = subprocess.run(  # noqa: S603  # our own command
-            [
-                str(Path(sys.executable).with_name("hetrl")),
-                *("render-prompts", "--request", str(request)),
-                *("--row", str(row), "--count", str(count)),
-            ],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=_RENDER_SECONDS,
+        done = ask(
+            spec,
+            *("render-prompts", "--row", str(row), "--count", str(count)),
+            folder=Path(folder),
+            timeout_seconds=_RENDER_SECONDS,
         )
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        raise click.ClickException(lines[-1].removeprefix("Error: "))
+        raise click.ClickException(last_line(done))
     return map(json.loads, done.stdout.splitlines())

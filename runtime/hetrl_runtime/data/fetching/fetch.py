@@ -30,11 +30,11 @@ def fetched(
         case None:
             return Path(data.prompts)
         case HubDataset() as dataset:
-            from hetrl_runtime.data import hub  # noqa: PLC0415
+            from hetrl_runtime.data.fetching import hub  # noqa: PLC0415
 
             fetch = partial(hub.fetched, dataset)
         case ObjectStore() as source:
-            from hetrl_runtime.data import store  # noqa: PLC0415
+            from hetrl_runtime.data.fetching import store  # noqa: PLC0415
 
             fetch = partial(store.fetched, source, accepts_changes=accepts_changes)
     return fetch(data.prompts, state_path=state_path, timeout_seconds=timeout_seconds, stop=stop)

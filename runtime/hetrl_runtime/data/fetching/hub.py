@@ -18,7 +18,7 @@ from huggingface_hub.errors import (
 )
 
 from hetrl_core.job.spec import HubDataset
-from hetrl_runtime.data.fetch_retry import Failed, fetch_with_retries
+from hetrl_runtime.data.fetching.retry import Failed, fetch_with_retries
 from hetrl_runtime.data.prompt import Unusable
 
 _PIN = "dataset.json"

@@ -1,7 +1,7 @@
 """Objects of a store, reached by URI: fetched once, the same for the whole run.
 
 ``obstore`` reaches S3, Google Cloud Storage, Azure and web servers, with credentials from the
-environment. ``fetch_retry`` retries; ``open_prompts`` reads the files.
+environment. ``retry`` retries; ``open_prompts`` reads the files.
 """
 
 import json
@@ -30,7 +30,7 @@ from obstore.store import from_url
 
 from hetrl_core.job.identity import Aspect
 from hetrl_core.job.spec import ObjectStore
-from hetrl_runtime.data.fetch_retry import Failed, fetch_with_retries
+from hetrl_runtime.data.fetching.retry import Failed, fetch_with_retries
 from hetrl_runtime.data.prompt import Unusable
 
 if TYPE_CHECKING:

@@ -1,15 +1,14 @@
 """The command ``hetrl check``: the preflight of a job, on this machine."""
 
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import click
 
 from hetrl_cli.files import claims_option, job_file_option, read_spec
+from hetrl_cli.preflight.process import ask, last_line
 from hetrl_core.job.spec import JobSpec
-from hetrl_core.preflight import PreflightReport, report_from_json, request_of, request_to_json
+from hetrl_core.preflight import PreflightReport, report_from_json
 
 CHECK_SECONDS = 1800.0
 
@@ -38,19 +37,13 @@ def _checked(spec: JobSpec) -> PreflightReport:
         ClickException: it ends without a report.
     """
     with tempfile.TemporaryDirectory() as folder:
-        request, report = Path(folder) / "request.json", Path(folder) / "report.json"
-        request.write_text(request_to_json(request_of(spec)))
-        done = subprocess.run(  # noqa: S603  # our own command
-            [
-                str(Path(sys.executable).with_name("hetrl")),
-                *("preflight", "--request", str(request), "--report", str(report)),
-            ],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=CHECK_SECONDS,
+        report = Path(folder) / "report.json"
+        done = ask(
+            spec,
+            *("preflight", "--report", str(report)),
+            folder=Path(folder),
+            timeout_seconds=CHECK_SECONDS,
         )
         if report.exists():
             return report_from_json(report.read_text())
-    lines = done.stderr.strip().splitlines()
-    raise click.ClickException(lines[-1] if lines else f"the check ended with {done.returncode}")
+    raise click.ClickException(last_line(done))
