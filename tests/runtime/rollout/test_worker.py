@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from hetrl_core.job.reward import LengthPenalty, PythonReward
+from hetrl_core.job.reward import LengthPenalty, PythonReward, RegexReward, RewardPart
 from hetrl_core.job.spec import DataSpec, ModelFiles
 from hetrl_core.launch import Launch, to_json
 from hetrl_core.plan.pod_sets import Rank
@@ -164,15 +164,19 @@ async def test_rewards_are_a_models_where_the_job_names_one(
         assert each.reference_log_probs is None
 
 
-async def test_rewards_are_the_jobs_code_less_the_length_penalty(
+async def test_rewards_are_the_jobs_sum_less_the_length_penalty(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
     code = tmp_path / "code.py"
     code.write_text("def score(response, answer):\n    return len(response) + len(answer) / 1000\n")
     data = DataSpec(
         prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
-        reward="python",
-        python=PythonReward(file=str(code)),
+        rewards=(
+            RewardPart(name="long", reward="python", python=PythonReward(file=str(code))),
+            RewardPart(
+                name="digit", weight=-0.5, reward="regex", regex=RegexReward(pattern="[0-9]")
+            ),
+        ),
         length_penalty=LengthPenalty(buffer_tokens=24, weight=2.0),
         max_prompt_tokens=32,
         max_response_tokens=24,
@@ -187,8 +191,10 @@ async def test_rewards_are_the_jobs_code_less_the_length_penalty(
 
     for each in (each for _, batch in trainer.batches for each in batch):
         worth = len(each.response_text) + len(each.answer) / 1000
+        has_digit = float(any(character in "0123456789" for character in each.response_text))
+        assert each.reward_parts == pytest.approx({"long": worth, "digit": has_digit}, abs=1e-5)
         lost = 2.0 * each.num_response_tokens / 24
-        assert each.reward == pytest.approx(worth - lost, abs=1e-5)
+        assert each.reward == pytest.approx(worth - 0.5 * has_digit - lost, abs=1e-5)
 
 
 async def test_worker_follows_a_trainer_that_went_back_to_its_checkpoint(
