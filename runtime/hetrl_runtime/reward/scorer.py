@@ -1,7 +1,7 @@
 """The scorer of a job: each of its rewards, added up by weight.
 
 Verifiers share a pool of processes, each function of a user's own has one, and a reward model is
-asked by whoever asks the scorer.
+asked by the caller.
 """
 
 import asyncio
