@@ -81,6 +81,17 @@ def test_claims_of_sources_are_mounted_once_and_read_only() -> None:
     ]
 
 
+def test_claims_of_each_reward_function_are_mounted() -> None:
+    source = {"claim": {"name": "code", "path": "reward.py"}}
+    named = {"name": "runs", "reward": "python", "python": {"source": source}}
+    prompts = {"claim": {"name": "data", "path": "train.jsonl"}}
+
+    container = container_of(a_deployment(data={"prompts": prompts, "rewards": [named]}), ROLLOUT)
+
+    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    assert {"/hetrl/claims/code", "/hetrl/claims/data"} <= mounted
+
+
 @pytest.mark.parametrize(
     ("storage", "volume"),
     [

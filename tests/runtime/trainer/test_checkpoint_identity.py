@@ -11,7 +11,7 @@ from huggingface_hub import constants
 
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.job.identity import Aspect, Value
-from hetrl_core.job.reward import RegexReward
+from hetrl_core.job.reward import AnswerForm, MathReward, RegexReward, RewardPart
 from hetrl_core.job.spec import DataSpec, ModelFiles, TrainingSpec
 from hetrl_ownership.owned_folder import InUseError
 from hetrl_runtime.trainer.checkpoints import checkpoint
@@ -128,6 +128,10 @@ def regex(pattern: str) -> DataSpec:
     return DataSpec(prompts="p.jsonl", reward="regex", regex=RegexReward(pattern=pattern))
 
 
+def boxed() -> DataSpec:
+    return DataSpec(prompts="p.jsonl", math=MathReward(answer_forms=(AnswerForm.BOXED,)))
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -135,8 +139,13 @@ def regex(pattern: str) -> DataSpec:
         ({"training": TrainingSpec(steps=6, seed=2)}, "recorded 1, now 2"),
         ({"data": DataSpec(prompts="p.jsonl", reward="exact")}, "recorded math, now exact"),
         ({"data": regex("[4-7]")}, 'recorded math, now regex {"pattern": "[4-7]"}'),
+        ({"data": boxed()}, 'recorded math, now math {"answerForms": ["Boxed"]}'),
+        (
+            {"data": DataSpec(prompts="p.jsonl", rewards=(RewardPart(name="a", weight=0.5),))},
+            'now math {"rewards": [{"name": "a", "reward": "math", "weight": 0.5}]}',
+        ),
     ],
-    ids=["algorithm", "seed", "reward", "reward options"],
+    ids=["algorithm", "seed", "reward", "reward options", "answer forms", "several rewards"],
 )
 def test_checkpoint_of_other_settings_is_refused(launch, changes, said):
     folder = written(launch)
