@@ -56,7 +56,7 @@ def test_rewards_of_a_job_are_added_up_and_shown() -> None:
         "1.2 correct=1 form=1",
         "0 correct=0 form=0",
         "0.2 correct=0 form=1",
-        "1.2 form=1 words=1",
+        "1.2 words=1 form=1",
     ]
     assert unjudged == "0 form=0"
 
