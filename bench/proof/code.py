@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _NOT_ASKED = frozenset(
-    Path(f"runtime/hetrl_runtime/reward/{name}.py") for name in ("magnitude", "mathematics")
+    Path(f"runtime/hetrl_runtime/reward/{name}.py") for name in ("answers/magnitude", "mathematics")
 )
 """The verifier ``math``: all jobs that records are of have the reward ``exact``."""
 

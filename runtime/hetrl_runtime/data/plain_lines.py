@@ -154,7 +154,7 @@ def _table(path: Path, file: BinaryIO, delimiter: str) -> "Iterator[tuple[int, A
 
 
 def _rows(path: Path, rows: Any, delimiter: str) -> "Iterator[tuple[int, Any] | Unusable]":
-    header = next(rows, [])
+    header: list[str] = next(rows, [])
     if len(set(header)) < len(header):
         yield Unusable(message=f"{path}:1: the header names a column twice")
         return

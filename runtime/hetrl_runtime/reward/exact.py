@@ -1,7 +1,7 @@
 """The ``exact`` verifier: the same text, but for white space around it."""
 
 from hetrl_runtime.data.reference_answer import target
-from hetrl_runtime.reward.final_answer import marked_line
+from hetrl_runtime.reward.answers.final_answer import marked_line
 
 
 def score(response: str, answer: str) -> float:

@@ -13,15 +13,15 @@ from typing import Any
 import math_verify
 
 from hetrl_core.job.reward import AnswerForm
-from hetrl_runtime.reward.final_answer import (
+from hetrl_runtime.reward.answers.final_answer import (
     FinalAnswer,
     Place,
     choice,
     final_answer,
     solution_answer,
 )
-from hetrl_runtime.reward.magnitude import is_beyond_reason
-from hetrl_runtime.reward.quantity import is_quantity, num_values, plain
+from hetrl_runtime.reward.answers.magnitude import is_beyond_reason
+from hetrl_runtime.reward.answers.quantity import is_quantity, num_values, plain
 from hetrl_runtime.reward.verdict import UnjudgedError, UnjudgedReason
 
 # It warns that nothing limits its time; ``scoring`` limits the processor time of its process.

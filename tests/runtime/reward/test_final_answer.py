@@ -6,7 +6,7 @@ import pytest
 
 from hetrl_core.job.reward import AnswerForm, MathReward
 from hetrl_core.job.spec import DataSpec
-from hetrl_runtime.reward.final_answer import final_answer
+from hetrl_runtime.reward.answers.final_answer import final_answer
 from hetrl_runtime.reward.verdict import Response, Unjudged
 from hetrl_runtime.reward.verifiers import judge_of
 

@@ -1,6 +1,6 @@
 import pytest
 
-from hetrl_runtime.reward.magnitude import is_beyond_reason
+from hetrl_runtime.reward.answers.magnitude import is_beyond_reason
 from hetrl_runtime.reward.mathematics import score
 
 

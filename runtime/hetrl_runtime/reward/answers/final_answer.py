@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from hetrl_core.job.reward import AnswerForm
-from hetrl_runtime.reward.quantity import is_quantity
+from hetrl_runtime.reward.answers.quantity import is_quantity
 
 
 class Place(Enum):

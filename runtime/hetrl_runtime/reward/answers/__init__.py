@@ -1,0 +1,1 @@
+"""Answers in a text: where they stand, and one form for equal quantities."""
