@@ -1,6 +1,6 @@
 """Jobs whose fields contradict each other, or ask for what is not supported yet."""
 
-from tests.api.objects import QWEN3_8B, a_case
+from tests.api.objects import QWEN3_8B, REMOVED, a_case
 
 CONTRADICTIONS = [
     # What is not supported yet is refused, and the message names the field.
@@ -28,6 +28,36 @@ CONTRADICTIONS = [
         "a revision of no data set",
         {"spec.data.revision": "main"},
         "spec.data.revision needs spec.data.prompts.hub",
+    ),
+    a_case(
+        "one data set and several",
+        {"spec.data.sets": [{"name": "a", "prompts": {"hub": "x/y"}, "files": "x.jsonl"}]},
+        "spec.data must set exactly one of prompts and sets",
+    ),
+    a_case(
+        "no data",
+        {"spec.data.prompts": REMOVED},
+        "spec.data must set exactly one of prompts and sets",
+    ),
+    a_case(
+        "a data set of the hub without files",
+        {
+            "spec.data.prompts": REMOVED,
+            "spec.data.sets": [{"name": "a", "prompts": {"hub": "x/y"}}],
+        },
+        "spec.data.sets[a].files must be set if and only if spec.data.sets[a].prompts.hub is",
+    ),
+    a_case(
+        "data sets of one name",
+        {
+            "spec.data.prompts": REMOVED,
+            "spec.data.sets": [
+                {"name": "a", "prompts": {"hub": "x/y"}, "files": "x.jsonl"},
+                {"name": "a", "prompts": {"hub": "x/z"}, "files": "x.jsonl"},
+            ],
+        },
+        "spec.data.sets",
+        "a",
     ),
     a_case(
         "a template without a place for the question",

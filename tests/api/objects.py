@@ -129,6 +129,26 @@ VALID_JOBS = [
             "spec.data.questionField": "problem",
             "spec.data.answerField": "answer",
         },
+        "two data sets": {
+            "spec.data.prompts": REMOVED,
+            "spec.data.sets": [
+                {
+                    "name": "gsm8k",
+                    "prompts": {"hub": "openai/gsm8k"},
+                    "files": "main/train-*.parquet",
+                    "revision": "main",
+                    "weight": 3,
+                },
+                {
+                    "name": "math",
+                    "prompts": {"claim": {"name": "math", "path": "train.jsonl"}},
+                    "format": "openr1",
+                    "questionField": "task",
+                    "answerField": "result",
+                },
+                {"name": "more", "prompts": {"uri": "s3://bucket/x.jsonl"}, "format": "openr1"},
+            ],
+        },
         "another project's data, worded otherwise": {
             "spec.data.format": "openr1",
             "spec.data.systemPrompt": "Think first.",

@@ -4,7 +4,8 @@ The pydantic models of ``hetrl_api`` make these and define the spelling in YAML;
 and command line read them.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from hetrl_core.job.algorithm import AlgorithmSpec
@@ -101,15 +102,38 @@ class ObjectStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSet:
+    """One of a job's data sets, and its share of the prompts."""
+
+    name: str
+    """Empty where the job has no other."""
+
+    prompts: str
+    """Path of a file, or a pattern for several; inside the data set or the store, where there is
+    one."""
+
+    dataset: HubDataset | ObjectStore | None = None
+    """What the files are fetched from; None: they are here."""
+
+    question_field: str = "question"
+    answer_field: str = "answer"
+    weight: float = 1.0
+    """Its share of the prompts, beside the weights of the others."""
+
+    def __str__(self) -> str:
+        return f"{self.dataset}/{self.prompts}" if self.dataset else self.prompts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:
     """Prompts, how answers are scored, and how long both may be."""
 
     prompts: str
-    """Path of a JSONL or Parquet file, or a pattern for Parquet files; inside the data set or the
-    store, where there is one."""
+    """As in ``PromptSet``; empty with ``sets``."""
 
     dataset: HubDataset | ObjectStore | None = None
-    """What the files are fetched from; None: they are here."""
+    sets: tuple[PromptSet, ...] = ()
+    """Several data sets, in the place of ``prompts``."""
 
     question_field: str = "question"
     answer_field: str = "answer"
@@ -149,6 +173,13 @@ class DataSpec:
         at_least("data.maxResponseTokens", self.max_response_tokens, 1)
         at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
         self._require_rewards()
+        if bool(self.prompts) and bool(self.sets):
+            raise ValueError("data.sets takes the place of data.prompts: set only one of them")
+        names = [each.name for each in self.sets]
+        if len(set(names)) < len(names):
+            raise ValueError(f"data.sets must not have a name twice, got {', '.join(names)}")
+        for each in self.sets:
+            above_zero(f"data.sets[{each.name}].weight", each.weight)
         if len(set(self.tools)) < len(self.tools):
             raise ValueError(f"data.tools must not name a tool twice, got {', '.join(self.tools)}")
         penalty = self.length_penalty
@@ -172,6 +203,28 @@ class DataSpec:
             raise ValueError(
                 f"data.model must be set if and only if a reward is model, got {rewards}"
             )
+
+    @property
+    def prompt_sets(self) -> tuple[PromptSet, ...]:
+        """The data sets: those named, or the only one."""
+        return self.sets or (
+            PromptSet(
+                name="",
+                prompts=self.prompts,
+                dataset=self.dataset,
+                question_field=self.question_field,
+                answer_field=self.answer_field,
+            ),
+        )
+
+    def found_at(self, places: Sequence[str]) -> "DataSpec":
+        """Return the same data with the files of each set on this machine."""
+        if not self.sets:
+            (place,) = places
+            return replace(self, prompts=place, dataset=None)
+        pairs = zip(self.sets, places, strict=True)
+        sets = tuple(replace(each, prompts=place, dataset=None) for each, place in pairs)
+        return replace(self, sets=sets)
 
     @property
     def parts(self) -> tuple[RewardPart, ...]:

@@ -15,7 +15,8 @@ from hetrl_api.job.rewards import (
     Tokens,
 )
 from hetrl_api.job.source import SOURCE_MEMBERS, Source, SubPath
-from hetrl_api.validation.rules import ApiModel, Rule, exactly_one
+from hetrl_api.validation.lists import Keyed
+from hetrl_api.validation.rules import ApiModel, Rule
 from hetrl_core.job.layout import Layout
 from hetrl_core.job.reward import MAX_REWARDS, Reward
 from hetrl_core.job.spec import Tool
@@ -40,13 +41,105 @@ ChatTemplateArguments = Annotated[
 _TAKEN_ARGUMENTS = ("add_generation_prompt", "conversation", "messages", "tokenize", "tools")
 
 
+def _file_rules(where: str, *, has_prompts: str, name: str = "") -> tuple[Rule, ...]:
+    """Return the rules of a data set's files.
+
+    Args:
+        where: the path of the object in messages, with ``{}`` for a name.
+        has_prompts: CEL that is true where the object has prompts.
+        name: CEL of that name; empty: none.
+    """
+    named = (name,) if name else ()
+    members = ", ".join(f"has(self.prompts.{member})" for member in SOURCE_MEMBERS)
+    return (
+        Rule(
+            condition=f"!{has_prompts} || [{members}].filter(x, x).size() == 1",
+            message=f"{where}.prompts must set exactly one of {', '.join(SOURCE_MEMBERS)}",
+            values=named,
+            field=".prompts",
+        ),
+        Rule(
+            condition=(
+                f"!{has_prompts} || !has(self.prompts.uri) || self.prompts.uri.matches("
+                "'^(s3|gs|az|https?)://[^/?#]+/[^?#]*[^/?#]$')"
+            ),
+            message=(
+                f"{where}.prompts.uri must name an object: s3://BUCKET/PATH, or so with gs, az, "
+                "https or http, got {}"
+            ),
+            values=(*named, "self.prompts.uri"),
+            field=".prompts.uri",
+        ),
+        Rule(
+            condition=(
+                f"!{has_prompts} || !has(self.prompts.uri) || "
+                "!self.prompts.uri.startsWith('http') || !self.prompts.uri.contains('*')"
+            ),
+            message=(
+                f"{where}.prompts.uri must not be a pattern: a web server does not list its files"
+            ),
+            values=named,
+            field=".prompts.uri",
+        ),
+        Rule(
+            condition=f"!{has_prompts} || has(self.files) == has(self.prompts.hub)",
+            message=f"{where}.files must be set if and only if {where}.prompts.hub is",
+            values=named * 2,
+            field=".files",
+        ),
+        Rule(
+            condition=f"!{has_prompts} || !has(self.revision) || has(self.prompts.hub)",
+            message=f"{where}.revision needs {where}.prompts.hub",
+            values=named * 2,
+            field=".revision",
+        ),
+    )
+
+
+class PromptSet(ApiModel):
+    """One of several data sets."""
+
+    name: Annotated[
+        str, StringConstraints(max_length=63, pattern=r"^[a-z0-9]([-_.a-z0-9]*[a-z0-9])?$")
+    ]
+    """Shown with its prompts, and the source of rows that have none."""
+
+    prompts: Source
+    """As spec.data.prompts."""
+
+    files: SubPath | None = None
+    """As spec.data.files."""
+
+    revision: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """As spec.data.revision."""
+
+    format: Layout | None = None
+    """As spec.data.format, which is its default."""
+
+    question_field: FieldName | None = None
+    """As spec.data.questionField, which is its default."""
+
+    answer_field: FieldName | None = None
+    """As spec.data.answerField, which is its default."""
+
+    weight: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
+    """Its share of the prompts, beside the weights of the other sets."""
+
+    rules: ClassVar[tuple[Rule, ...]] = _file_rules(
+        "spec.data.sets[{}]", has_prompts="has(self.prompts)", name="self.name"
+    )
+
+
 class Data(ApiModel):
     """Prompts and rewards."""
 
-    prompts: Source
+    prompts: Source | None = None
     """A file of JSON lines, a JSON array, CSV (`.csv`, `.tsv`), each also compressed; a Parquet
     file (`.parquet`); or a pattern for the shards of one split (`data/train-*.parquet`). With hub:
     the data set. What is not on a volume the coordinator fetches once."""
+
+    sets: Annotated[tuple[PromptSet, ...], Keyed(("name",), most=16)] = ()
+    """Several data sets, in the place of `prompts`, each with its share of them by weight."""
 
     files: SubPath | None = None
     """With hub: which of the data set's files, in the same forms: `main/train-*.parquet`."""
@@ -125,39 +218,19 @@ class Data(ApiModel):
     """What planning expects; unset: half of maxResponseTokens."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        exactly_one("spec.data.prompts", SOURCE_MEMBERS, of="self.prompts"),
         Rule(
-            condition=(
-                "!has(self.prompts.uri) || self.prompts.uri.matches("
-                "'^(s3|gs|az|https?)://[^/?#]+/[^?#]*[^/?#]$')"
-            ),
-            message=(
-                "spec.data.prompts.uri must name an object: s3://BUCKET/PATH, or so with gs, az, "
-                "https or http, got {}"
-            ),
-            values=("self.prompts.uri",),
-            field=".prompts.uri",
+            condition="has(self.prompts) != (has(self.sets) && self.sets.size() > 0)",
+            message="spec.data must set exactly one of prompts and sets",
         ),
         Rule(
             condition=(
-                "!has(self.prompts.uri) || !self.prompts.uri.startsWith('http') || "
-                "!self.prompts.uri.contains('*')"
+                "!has(self.sets) || self.sets.size() == 0 || "
+                "!(has(self.files) || has(self.revision))"
             ),
-            message=(
-                "spec.data.prompts.uri must not be a pattern: a web server does not list its files"
-            ),
-            field=".prompts.uri",
+            message="spec.data.files and revision belong to each of spec.data.sets",
+            field=".sets",
         ),
-        Rule(
-            condition="has(self.files) == has(self.prompts.hub)",
-            message="spec.data.files must be set if and only if spec.data.prompts.hub is",
-            field=".files",
-        ),
-        Rule(
-            condition="!has(self.revision) || has(self.prompts.hub)",
-            message="spec.data.revision needs spec.data.prompts.hub",
-            field=".revision",
-        ),
+        *_file_rules("spec.data", has_prompts="has(self.prompts)"),
         Rule(
             condition=(
                 "!has(self.chatTemplateArguments) || !self.chatTemplateArguments.exists(name, name "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hetrl_api.conversion import from_core, to_core
 from hetrl_api.job.algorithm import Algorithm
-from hetrl_api.job.data import Data
+from hetrl_api.job.data import Data, PromptSet
 from hetrl_api.job.job import HetRLJob
 from hetrl_api.job.model import Architecture, Model
 from hetrl_api.job.planning import Objective, Planning
@@ -22,7 +22,7 @@ from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job import algorithm
 from hetrl_core.job import spec as core
 from hetrl_core.job.architecture import ModelArchitecture
-from hetrl_core.job.layout import LAYOUTS
+from hetrl_core.job.layout import LAYOUTS, Layout
 from hetrl_core.job.reward import PythonReward, RewardPart
 from hetrl_core.units import MIB
 
@@ -144,13 +144,16 @@ def _algorithm(given: Algorithm) -> algorithm.AlgorithmSpec:
 
 
 def _data(given: Data, places: _Places) -> core.DataSpec:
-    prompts, dataset = _prompts(given, places)
-    question, answer = _fields(given)
+    question, answer = _fields(given, given.format)
+    prompts, dataset = ("", None)
+    if given.prompts:
+        prompts, dataset = _prompts(given, given.prompts, places, field="spec.data")
     return to_core(
         core.DataSpec,
         given,
         prompts=prompts,
         dataset=dataset,
+        sets=tuple(_set(each, given, places) for each in given.sets),
         question_field=question,
         answer_field=answer,
         chat_template_arguments=tuple(sorted(given.chat_template_arguments.items())),
@@ -160,10 +163,25 @@ def _data(given: Data, places: _Places) -> core.DataSpec:
     )
 
 
-def _fields(given: Data) -> tuple[str, str]:
+def _set(each: PromptSet, data: Data, places: _Places) -> core.PromptSet:
+    """Return one of several data sets; what it does not name is as ``spec.data`` has it."""
+    prompts, dataset = _prompts(each, each.prompts, places, field=f"spec.data.sets[{each.name}]")
+    layout = each.format or data.format
+    question, answer = _fields(data, layout)
+    return to_core(
+        core.PromptSet,
+        each,
+        prompts=prompts,
+        dataset=dataset,
+        question_field=each.question_field or question,
+        answer_field=each.answer_field or answer,
+    )
+
+
+def _fields(given: Data, layout: Layout | None) -> tuple[str, str]:
     """Return the fields of question and answer: those that are named, else those of the layout."""
     named = (given.question_field, given.answer_field)
-    if given.format is None:
+    if layout is None:
         return named
     defaults = (
         Data.model_fields["question_field"].default,
@@ -171,21 +189,22 @@ def _fields(given: Data) -> tuple[str, str]:
     )
     question, answer = (
         of_layout if name == default else name
-        for name, default, of_layout in zip(named, defaults, LAYOUTS[given.format], strict=True)
+        for name, default, of_layout in zip(named, defaults, LAYOUTS[layout], strict=True)
     )
     return question, answer
 
 
-def _prompts(given: Data, places: _Places) -> tuple[str, core.HubDataset | core.ObjectStore | None]:
+def _prompts(
+    given: Data | PromptSet, source: Source, places: _Places, *, field: str
+) -> tuple[str, core.HubDataset | core.ObjectStore | None]:
     """Return a path or pattern, and what that is inside of where it is not on this machine."""
-    source = given.prompts
     if source.hub:
         return given.files or "", core.HubDataset(name=source.hub, revision=given.revision or "")
     if source.uri:
         scheme, _, rest = source.uri.partition("://")
         bucket, _, path = rest.partition("/")
         return path, core.ObjectStore(url=f"{scheme}://{bucket}")
-    return places.path(source, field="spec.data.prompts"), None
+    return places.path(source, field=f"{field}.prompts"), None
 
 
 def _named_reward(given: NamedReward, places: _Places) -> RewardPart:

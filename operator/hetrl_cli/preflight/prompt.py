@@ -35,7 +35,8 @@ def command(
 
 def _shown(prompt: dict[str, Any]) -> str:
     fault = f", which cannot be used: {prompt['fault']}" if prompt["fault"] else ""
-    head = f"--- line {prompt['line']}: {len(prompt['tokens'])} tokens{fault}"
+    place = f"{prompt['set']}, " if prompt["set"] else ""
+    head = f"--- {place}line {prompt['line']}: {len(prompt['tokens'])} tokens{fault}"
     return f"{head}\n{prompt['text']}\n--- reference\n{prompt['answer']}"
 
 

@@ -66,7 +66,7 @@ def _source_claims(deployment: Deployment, pods: PodSet) -> tuple[str, ...]:
     sources: list[Source] = [written.model.source]
     if pods.role is not Role.INFERENCE:
         # What an inference worker is asked about comes over the wire.
-        sources += [data.prompts, *_functions(data)]
+        sources += [*_prompts(data), *_functions(data)]
     if Role.INFERENCE in pods.programs and data.model:
         sources.append(data.model.source)
     return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
@@ -76,9 +76,14 @@ def claims_of(parsed: ParsedSpec) -> tuple[str, ...]:
     """Return the claims of a job's models, data and reward function."""
     written = parsed.written
     data = written.data
-    sources: list[Source] = [written.model.source, data.prompts]
+    sources: list[Source] = [written.model.source, *_prompts(data)]
     sources += [*_functions(data), *([data.model.source] if data.model else [])]
     return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
+
+
+def _prompts(data: Data) -> list[Source]:
+    """Return where a job's data sets are."""
+    return [each for each in (data.prompts, *(each.prompts for each in data.sets)) if each]
 
 
 def _functions(data: Data) -> list[Source]:

@@ -95,7 +95,10 @@ class Leasing:
 
     def _leave_out_group(self, group: int, reason: LeftOutReason, detail: str) -> None:
         index = self._prompts.index(group)
-        line = index + 1
+        line, set_name = index + 1, ""
         if reason is not LeftOutReason.ROW_UNREADABLE:
-            line = self._prompts.of_group(group).line
-        self.leave_out(LeftOutPrompt(index=index, line=line, reason=reason, detail=detail))
+            prompt = self._prompts.of_group(group)
+            line, set_name = prompt.line, prompt.set_name
+        self.leave_out(
+            LeftOutPrompt(index=index, line=line, set_name=set_name, reason=reason, detail=detail)
+        )

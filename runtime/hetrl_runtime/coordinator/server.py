@@ -31,8 +31,8 @@ from hetrl_runtime.coordinator.service import CoordinatorService
 from hetrl_runtime.data.fetching.fetch import fetched
 from hetrl_runtime.data.identity import data_identity
 from hetrl_runtime.data.left_out import LeftOutPrompt
-from hetrl_runtime.data.open_prompts import open_prompts
-from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
+from hetrl_runtime.data.open_data import open_data
+from hetrl_runtime.data.prompt import PromptSource, Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.tracing.span import Tracer
@@ -144,21 +144,19 @@ async def _open(launch: Launch, stop: asyncio.Event) -> _Opened | Unusable:
 
 def _opened(launch: Launch, stop: threading.Event) -> _Opened | Unusable:
     """Return the prompts, checked, and where they are on this machine."""
-    data = launch.data
-    where = fetched(
-        data,
+    data = fetched(
+        launch.data,
         state_path=Path(launch.state_path),
         timeout_seconds=launch.startup_deadline_seconds,
         stop=stop,
         accepts_changes=Aspect.DATA in launch.training.allowed_changes,
     )
-    if isinstance(where, Unusable):
-        return where
-    prompts = open_prompts(where, Fields.of(data))
+    if isinstance(data, Unusable):
+        return data
+    prompts = open_data(data)
     if isinstance(prompts, Unusable):
         return prompts
-    local = replace(launch, data=replace(data, prompts=str(where), dataset=None))
-    return _Opened(prompts, data_identity(data, where), local)
+    return _Opened(prompts, data_identity(launch.data, data), replace(launch, data=data))
 
 
 async def _refuse(launch: Launch, reason: str, message: str, post: ProgressPost | None) -> Ending:

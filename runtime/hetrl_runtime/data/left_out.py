@@ -38,6 +38,9 @@ class LeftOutPrompt:
     line: int
     """Or row, from one."""
 
+    set_name: str = ""
+    """The data set, where there are several."""
+
     reason: LeftOutReason
     detail: str
 
@@ -58,5 +61,5 @@ def _notice(reason: LeftOutReason, prompts: list[LeftOutPrompt], total: int) -> 
     detail = "".join(each if each.isprintable() else " " for each in first.detail[:_DETAIL_CHARS])
     return (
         f"{len(prompts):,} of {total:,} {_WHAT[reason]} and are left out, the first on line "
-        f"{first.line}: {detail}"
+        f"{first.line}{f' of {first.set_name}' if first.set_name else ''}: {detail}"
     )

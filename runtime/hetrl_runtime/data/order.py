@@ -15,6 +15,9 @@ class PassOrder:
 
     num_prompts: int
     seed: int
+    salt: tuple[int, ...] = ()
+    """Tells orders of one seed apart."""
+
     _passes: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -30,6 +33,6 @@ class PassOrder:
         if pass_number not in self._passes:
             # Groups of two passes are open at once at the turn of a pass, older ones never.
             self._passes = {n: each for n, each in self._passes.items() if n == pass_number - 1}
-            rng = np.random.default_rng([self.seed, pass_number])
+            rng = np.random.default_rng([self.seed, pass_number, *self.salt])
             self._passes[pass_number] = rng.permutation(self.num_prompts)
         return self._passes[pass_number]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hetrl_core.job.layout import LAYOUTS
-from hetrl_core.job.spec import DataSpec
+from hetrl_core.job.spec import DataSpec, PromptSet
 from hetrl_runtime.data.record import Chat, Missing, answer_of, chat_of, value_at
 
 _MAX_NAMES = 12
@@ -28,6 +28,9 @@ class Prompt:
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     """All fields of its record by name, where the job's reward takes them; else empty."""
+
+    set_name: str = ""
+    """The data set that it is of, where there are several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +56,12 @@ class Fields:
     """Text with ``{question}`` in place of the last message; empty: the message as it is."""
 
     @classmethod
-    def of(cls, data: DataSpec) -> "Fields":
-        """Return what a job says of its records."""
+    def of(cls, data: DataSpec, prompt_set: PromptSet | None = None) -> "Fields":
+        """Return what a job says of the records of a set; None: of the only one."""
+        named = prompt_set or data.prompt_sets[0]
         return cls(
-            question=data.question_field,
-            answer=data.answer_field,
+            question=named.question_field,
+            answer=named.answer_field,
             keeps_others=data.reward_takes_columns,
             system_prompt=data.system_prompt,
             template=data.prompt_template,

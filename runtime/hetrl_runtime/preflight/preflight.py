@@ -2,7 +2,6 @@
 
 import tempfile
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 from hetrl_core.job.architecture import from_hugging_face
@@ -61,12 +60,11 @@ def _checked_models(request: PreflightRequest) -> CheckedModel | Fault:
 def _checked_data(
     request: PreflightRequest, policy: CheckedModel, vocab_size: int, folder: Path
 ) -> CheckedRows | Fault:
-    where = fetched(
+    data = fetched(
         request.data, state_path=folder, timeout_seconds=FETCH_SECONDS, stop=threading.Event()
     )
-    if isinstance(where, Unusable):
-        return Fault(reason=DATA_INVALID, message=where.message)
-    data = replace(request.data, prompts=str(where), dataset=None)
+    if isinstance(data, Unusable):
+        return Fault(reason=DATA_INVALID, message=data.message)
     return checked_rows(data, policy.folder, vocab_size=vocab_size)
 
 

@@ -13,8 +13,8 @@ import click
 from hetrl_core.job.spec import DataSpec, ModelFiles
 from hetrl_core.preflight import request_from_json
 from hetrl_runtime.data.fetching.fetch import fetched
-from hetrl_runtime.data.open_prompts import open_prompts
-from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable
+from hetrl_runtime.data.open_data import open_data
+from hetrl_runtime.data.prompt import Prompt, PromptSource, Unusable
 from hetrl_runtime.preflight.models import tokenizer_folder
 from hetrl_runtime.preflight.preflight import FETCH_SECONDS
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
@@ -58,16 +58,17 @@ def rendered(
         ValueError: the data cannot be used, or have no such prompt.
         OSError: the model or the data cannot be read.
     """
-    where = fetched(data, state_path=folder, timeout_seconds=FETCH_SECONDS, stop=threading.Event())
-    prompts = where if isinstance(where, Unusable) else open_prompts(where, Fields.of(data))
+    found = fetched(data, state_path=folder, timeout_seconds=FETCH_SECONDS, stop=threading.Event())
+    prompts = found if isinstance(found, Unusable) else open_data(found)
     if isinstance(prompts, Unusable):
         raise ValueError(prompts.message)  # noqa: TRY004  # of data, not of an argument
     with closing(prompts):
         if first >= len(prompts):
-            raise ValueError(f"{where} has {len(prompts)} prompts, and no prompt {first + 1}")
+            raise ValueError(f"the data have {len(prompts)} prompts, and no prompt {first + 1}")
         form = PromptFormat.of(tokenizer_folder(model), data)
         for prompt in _chosen(prompts, first, count):
-            yield {"line": prompt.line, "answer": prompt.answer, **_encoded(form, prompt, data)}
+            place = {"line": prompt.line, "set": prompt.set_name, "answer": prompt.answer}
+            yield {**place, **_encoded(form, prompt, data)}
 
 
 def _chosen(prompts: PromptSource, first: int, count: int) -> Iterator[Prompt]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from hetrl_core.job.spec import DataSpec
 from hetrl_core.preflight import DATA_INVALID
 from hetrl_runtime.data.left_out import LeftOutPrompt, notices
-from hetrl_runtime.data.open_prompts import open_prompts
-from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable
+from hetrl_runtime.data.open_data import open_data
+from hetrl_runtime.data.prompt import Prompt, PromptSource, Unusable
 from hetrl_runtime.preflight.fault import Fault
 from hetrl_runtime.reward.sources import parts_for, source_of
 from hetrl_runtime.rollout.prompt_checks import fault_of
@@ -49,7 +49,7 @@ def checked_rows(
         vocab_size: rows of the policy's embedding.
         seconds: the longest time.
     """
-    prompts = open_prompts(data.prompts, Fields.of(data))
+    prompts = open_data(data)
     if isinstance(prompts, Unusable):
         return Fault(reason=DATA_INVALID, message=prompts.message)
     form = PromptFormat.of(folder, data)

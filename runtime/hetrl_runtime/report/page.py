@@ -203,7 +203,7 @@ def _settings(record: Record) -> Sequence[tuple[str, object]]:
     algorithm, data, training = launch.algorithm, launch.data, launch.training
     return (
         ("model", launch.model.source),
-        ("prompts", data.prompts),
+        ("prompts", ", ".join(map(str, data.prompt_sets))),
         ("trajectories in a batch", algorithm.global_batch_size),
         ("trajectories of a prompt", algorithm.group_size),
         ("minibatches of a batch", algorithm.minibatches),

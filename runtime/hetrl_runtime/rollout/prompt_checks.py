@@ -6,7 +6,6 @@
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
@@ -17,8 +16,8 @@ from hetrl_core.job.reward import Reward
 from hetrl_core.job.spec import DataSpec, ModelFiles
 from hetrl_core.launch import Launch
 from hetrl_runtime.data.left_out import LeftOutPrompt, LeftOutReason
-from hetrl_runtime.data.open_prompts import open_prompts
-from hetrl_runtime.data.prompt import Fields, Prompt, Unusable
+from hetrl_runtime.data.open_data import open_data
+from hetrl_runtime.data.prompt import Prompt, Unusable
 from hetrl_runtime.reward import mathematics
 from hetrl_runtime.reward.sources import parts_for, source_of, unknown_source
 from hetrl_runtime.reward.verdict import UnjudgedError
@@ -39,8 +38,7 @@ def left_out_of(launch: Launch) -> Iterator[LeftOutPrompt]:
     """Yield the prompts of a contract's data that cannot be used; the data are on this machine."""
     data = launch.data
     # Functions of a reward need columns; a check needs only those that choose a reward.
-    fields = replace(Fields.of(data), keeps_others=any(each.sources for each in data.parts))
-    prompts = open_prompts(data.prompts, fields)
+    prompts = open_data(data, keeps_others=any(each.sources for each in data.parts))
     if isinstance(prompts, Unusable):
         return
     form = _format_of(launch)
@@ -69,7 +67,9 @@ def fault_of(
     if fault is None:
         return None
     reason, detail = fault
-    return LeftOutPrompt(index=index, line=prompt.line, reason=reason, detail=detail)
+    return LeftOutPrompt(
+        index=index, line=prompt.line, set_name=prompt.set_name, reason=reason, detail=detail
+    )
 
 
 def _format_of(launch: Launch) -> PromptFormat | None:

@@ -1,6 +1,6 @@
 import pytest
 
-from hetrl_core.job.spec import DataSpec, HubDataset
+from hetrl_core.job.spec import DataSpec, HubDataset, PromptSet
 from hetrl_runtime.data.identity import data_identity
 
 ROWS = '{"question": "1+1?", "answer": "2"}\n{"question": "2+2?", "answer": "4"}\n'
@@ -14,7 +14,8 @@ def train(tmp_path):
 
 
 def digest(path, **changes):
-    return data_identity(DataSpec(prompts=str(path), **changes), path).digest
+    data = DataSpec(prompts=str(path), **changes)
+    return data_identity(data, data).digest
 
 
 @pytest.mark.parametrize(
@@ -57,4 +58,28 @@ def test_shards_count_in_the_order_of_their_names(tmp_path):
 def test_name_of_fetched_data_is_that_of_their_set(train):
     data = DataSpec(prompts="train.jsonl", dataset=HubDataset(name="team/sums", revision="v1"))
 
-    assert data_identity(data, train).name == "team/sums at revision v1/train.jsonl"
+    found = data.found_at([str(train)])
+
+    assert data_identity(data, found).name == "team/sums at revision v1/train.jsonl"
+
+
+def test_digest_of_several_sets_covers_names_weights_and_contents(train, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text(ROWS + ROWS)
+
+    def of(*sets):
+        named = tuple(
+            PromptSet(name=name, prompts=str(path), weight=weight) for name, path, weight in sets
+        )
+        data = DataSpec(prompts="", sets=named)
+        return data_identity(data, data).digest
+
+    digests = [
+        of(("a", train, 1), ("b", other, 1)),
+        of(("a", train, 1), ("b", other, 2)),
+        of(("a", train, 1), ("c", other, 1)),
+        of(("a", train, 1), ("b", train, 1)),
+        digest(train),
+    ]
+
+    assert len(set(digests)) == len(digests)

@@ -162,15 +162,23 @@ def plan_from_file(prepared: Prepared, plan_file: Path) -> Plan:
     return found
 
 
+def _is_there(where: Path) -> bool:
+    """Tell whether a path, or one that a pattern matches, is a file."""
+    first = next((n for n, part in enumerate(where.parts) if "*" in part), None)
+    if first is None:
+        return where.is_file()
+    folder, pattern = Path(*where.parts[:first]), "/".join(where.parts[first:])
+    return any(each.is_file() for each in folder.glob(pattern))
+
+
 def _require_files(spec: JobSpec) -> None:
     model = spec.model
     if model.is_path and not (Path(model.source) / _CONFIG).is_file():
         raise NotStartableError(f"spec.model.source: there is no {model.source}/{_CONFIG}")
-    prompts = Path(spec.data.prompts)
-    # The shards of a split have a pattern for a name.
-    is_here = spec.data.dataset is None
-    if is_here and not any(each.is_file() for each in prompts.parent.glob(prompts.name)):
-        raise NotStartableError(f"spec.data.prompts: there is no file {prompts}")
+    for each in spec.data.prompt_sets:
+        field = f"spec.data.sets[{each.name}]" if each.name else "spec.data"
+        if each.dataset is None and not _is_there(Path(each.prompts)):
+            raise NotStartableError(f"{field}.prompts: there is no file {each.prompts}")
     judges = spec.data.model
     if judges and judges.is_path and not (Path(judges.source) / _CONFIG).is_file():
         raise NotStartableError(f"spec.data.model.source: there is no {judges.source}/{_CONFIG}")

@@ -4,7 +4,7 @@ from collections import Counter
 
 from hetrl_runtime.coordinator.rules.deadlines import DATA_INVALID
 from hetrl_runtime.data.left_out import LeftOutPrompt, LeftOutReason, notices
-from hetrl_runtime.data.order import PassOrder
+from hetrl_runtime.data.open_data import order_of
 from hetrl_runtime.data.prompt import Prompt, PromptSource
 from hetrl_runtime.wire.values import Ending
 
@@ -14,7 +14,7 @@ class Prompts:
 
     def __init__(self, file: PromptSource, *, seed: int) -> None:
         self._file = file
-        self._order = PassOrder(num_prompts=len(file), seed=seed)
+        self._order = order_of(file, seed=seed)
         self._left_out: dict[int, LeftOutPrompt] = {}
 
     def of_group(self, group: int) -> Prompt:
