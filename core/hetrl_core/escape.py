@@ -4,6 +4,9 @@ A newline in such a text would forge a line of a log, an escape sequence would a
 and a character that changes the direction of text would hide what follows.
 """
 
+import logging
+from typing import Any
+
 MAX_LINE_CHARS = 200
 _CUT = "..."
 
@@ -14,8 +17,26 @@ def one_line(text: object, *, most: int = MAX_LINE_CHARS) -> str:
     return line if len(line) <= most else line[: most - len(_CUT)] + _CUT
 
 
-def escaped(text: str) -> str:
-    """Return text on one line, control characters escaped."""
+def escaped(text: str, *, keep: str = "") -> str:
+    """Return text with control characters escaped, but for those to keep; by default on one line.
+
+    The result cannot be told from a text with these backslashes in it: it is for people.
+    """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return "".join(
+        each if each.isprintable() or each in keep else repr(each)[1:-1] for each in text
+    )
+
+
+class OneLineFormatter(logging.Formatter):
+    """A formatter whose records are one line each; lines of a traceback are indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base's name
+        """Return a record's line."""
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # the base's name
+        """Return a traceback; a message in it cannot pass for a record."""
+        lines = super().formatException(ei).split("\n")
+        return "\n".join(f"    {escaped(each)}" for each in lines)

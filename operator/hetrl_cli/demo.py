@@ -16,6 +16,8 @@ from types import FrameType
 
 import click
 
+from hetrl_cli.say import say
+
 CLAIM = "arithmetic"
 """The claim that the example's model and problems come from."""
 
@@ -157,7 +159,7 @@ def _evaluated(folders: Folders, model: Path) -> str:
     data = str(folders.claim / "held-out.jsonl")
     said = _hetrl("evaluate", "--model", str(model), "--data", data, *_EVALUATION, capture=True)
     found = json.loads(said)
-    click.echo(f"{model}: {found['accuracy']:.1%} of {found['count']} held-out problems solved")
+    say(f"{model}: {found['accuracy']:.1%} of {found['count']} held-out problems solved")
     return said
 
 
@@ -180,7 +182,7 @@ def _conclude(folders: Folders, *, seed: int, wall_seconds: float) -> None:
     summary = json.loads((folders.run / "report" / "summary.json").read_text())
     result = summary | {"seed": seed, "demo_wall_seconds": round(wall_seconds, 1)}
     folders.result.write_text(json.dumps(result, indent=1) + "\n")
-    click.echo(
+    say(
         f"accuracy {summary['accuracy_before']:.1%} -> {summary['accuracy_after']:.1%}"
         f"   staleness trained on: mean {summary['staleness_mean']:.2f},"
         f" largest {summary['staleness_max']} of {summary['max_staleness']}"

@@ -10,6 +10,7 @@ import click
 
 from hetrl_api import load
 from hetrl_api.job.to_core import to_spec
+from hetrl_cli.say import say
 from hetrl_core.job.architecture import contradictions, from_hugging_face
 from hetrl_core.job.known_dimensions import known_dimensions
 from hetrl_core.job.spec import DataSpec, JobSpec, ModelFiles
@@ -122,7 +123,7 @@ def _with_known_dimensions(job: JobSpec) -> JobSpec:
     known = None if job.model.architecture else known_dimensions(job.model)
     if known is None:
         return job
-    click.echo(f"note: {known.origin}", err=True)
+    say(f"note: {known.origin}", err=True)
     return replace(job, model=replace(job.model, architecture=known.architecture))
 
 
@@ -150,7 +151,7 @@ def _facts(
     if isinstance(found, ModelProblems):
         raise click.ClickException(found.of(model.source))
     for warning in found.warnings:
-        click.echo(f"Warning: model {model.source}: {warning}", err=True)
+        say(f"Warning: model {model.source}: {warning}", err=True)
     return found
 
 

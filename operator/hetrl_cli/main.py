@@ -12,6 +12,9 @@ from importlib.metadata import EntryPoint, entry_points, version
 
 import click
 
+from hetrl_cli.say import LAYOUT, say
+from hetrl_core.escape import escaped
+
 ENTRY_POINTS = "hetrl.commands"
 
 OWN_COMMANDS = {
@@ -53,6 +56,16 @@ class Commands(click.Group):
         found = _found().get(cmd_name)
         return _loaded(found) if found else None
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Call a command; what its error says may come from others."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            said = escaped(error.message, keep=LAYOUT)
+            if said == error.message:
+                raise
+            raise click.ClickException(said) from error
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("hetrl"), prog_name="hetrl")
@@ -68,9 +81,7 @@ def main() -> None:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         said = " ".join(str(error).split()) or "no message"
-        click.echo(
-            f"Error: {type(error).__name__}: {said} ({DEBUG_VARIABLE}=1 shows where)", err=True
-        )
+        say(f"Error: {type(error).__name__}: {said} ({DEBUG_VARIABLE}=1 shows where)", err=True)
         sys.exit(1)
 
 

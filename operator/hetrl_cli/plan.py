@@ -17,6 +17,7 @@ from hetrl_cli.console import console
 from hetrl_cli.files import job_file_option, read_job
 from hetrl_cli.picture.option import checked, write_picture
 from hetrl_cli.planning_progress import planning_progress
+from hetrl_cli.say import say
 from hetrl_cli.tables.plan import show_frontier, show_plan
 from hetrl_cli.topology_option import requested_fleet, topology_option
 from hetrl_core.fleet.snapshot import ClusterSnapshot
@@ -108,7 +109,7 @@ def command(
         _print(outcome, job, fleet, output=output, notes=notes, why=why)
         if picture:
             write_picture(picture, outcome, fleet, job)
-            click.echo(f"drawn: {picture}", err=True)
+            say(f"drawn: {picture}", err=True)
 
 
 def _compare(
@@ -138,7 +139,7 @@ def _frontier(
         show_frontier(console(), found)
     else:
         plans = {"kind": "Frontier", "plans": [as_object(each, job) for each in found]}
-        click.echo(_text(plans, output), nl=False)
+        say(_text(plans, output), nl=False)
 
 
 def _assumed(fleet: ClusterSnapshot) -> tuple[str, ...]:
@@ -173,9 +174,9 @@ def _print(
     if output == "table":
         show_plan(console(), found, job, fleet, notes, why=why)
         return
-    click.echo(_text(as_object(found, job), output), nl=False)
+    say(_text(as_object(found, job), output), nl=False)
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 def as_object(found: Plan, job: JobSpec) -> dict[str, Any]:
@@ -193,12 +194,10 @@ def as_object(found: Plan, job: JobSpec) -> dict[str, Any]:
 
 def _refuse(outcome: Infeasible, *, output: str, left_out: tuple[str, ...]) -> None:
     if output != "table":
-        click.echo(
-            _text({"kind": "Infeasible", "reasons": list(outcome.reasons)}, output), nl=False
-        )
-    click.echo("Error: no plan: " + "; ".join(outcome.reasons), err=True)
+        say(_text({"kind": "Infeasible", "reasons": list(outcome.reasons)}, output), nl=False)
+    say("Error: no plan: " + "; ".join(outcome.reasons), err=True)
     for each in left_out:
-        click.echo(f"note: {each}", err=True)
+        say(f"note: {each}", err=True)
     sys.exit(2)
 
 

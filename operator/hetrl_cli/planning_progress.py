@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from hetrl_cli.console import PlainConsole
 
 _FRAMES_PER_SECOND = 4
 
@@ -21,7 +22,7 @@ def planning_progress(seconds: float) -> Iterator[Callable[[], bool]]:
         seconds: time until the deadline.
     """
     ends_at = time.monotonic() + seconds
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     bar = Progress(
         TextColumn("planning"),
         BarColumn(),

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from rich.console import Console
 
+from hetrl_cli.console import PlainConsole
 from hetrl_cli.jobs.job_view import JobView, ago, span
 from hetrl_cli.jobs.status import listed, of_plan, of_plans, of_preflight, of_progress
 from hetrl_cli.jobs.top import steps, summary
@@ -21,7 +21,7 @@ def a_job_view(status: dict[str, Any] | None = None, *, name: str = "tiny") -> J
 
 
 def printed(table: object) -> str:
-    console = Console(width=200, color_system=None)
+    console = PlainConsole(width=200, color_system=None)
     with console.capture() as captured:
         console.print(table)
     return captured.get()

@@ -16,6 +16,7 @@ from hetrl_cli.dashboard.sources.prometheus import Prometheus
 from hetrl_cli.dashboard.sources.runs import Runs
 from hetrl_cli.dashboard.sources.source import Source
 from hetrl_cli.jobs.options import cluster_options
+from hetrl_cli.say import say
 from hetrl_operator.http.listener import served
 
 PORT = 8642
@@ -117,11 +118,9 @@ async def _serve(
                 f"cannot listen on {host}:{port}: {error.strerror}; --port names another"
             ) from error
         address = f"http://{host}:{found}"
-        click.echo(f"{name}: {address}")
+        say(f"{name}: {address}")
         if not is_loopback(host):
-            click.echo(
-                f"warning: all who reach {host} can read this: there is no password", err=True
-            )
+            say(f"warning: all who reach {host} can read this: there is no password", err=True)
         if opens:
             click.launch(address)
         await _stopped()

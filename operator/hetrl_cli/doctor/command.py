@@ -14,6 +14,7 @@ from hetrl_cli.doctor import installation, job, machines, queue
 from hetrl_cli.doctor.facts import Facts, facts_of
 from hetrl_cli.doctor.finding import Finding, Weight
 from hetrl_cli.jobs.options import cluster_options
+from hetrl_cli.say import say
 
 _STYLES = {Weight.PROBLEM: "bold red", Weight.NOTE: "yellow"}
 
@@ -42,7 +43,7 @@ def command(*, name: str | None, output: str, context: str | None, namespace: st
             "findings": [asdict(each) for each in found],
             "unseen": list(facts.unseen),
         }
-        click.echo(json.dumps(document, indent=1))
+        say(json.dumps(document, indent=1))
     else:
         _show(found, facts)
     sys.exit(any(each.weight is Weight.PROBLEM for each in found))

@@ -5,6 +5,7 @@ import click
 from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.jobs.job_view import JobView
 from hetrl_cli.jobs.options import cluster_options, poll
+from hetrl_cli.say import say
 from hetrl_operator.model.reasons import ConditionType
 
 _waits = click.option(
@@ -46,7 +47,7 @@ def _switch(name: str, what: str, *, suspends: bool) -> click.Command:
         if is_waiting:
             _wait_until(connection, job, is_suspended=suspends, seconds=timeout_seconds)
         done = f"{name}d" if name.endswith("e") else f"{name}ed"
-        click.echo(f"{job} {done if is_waiting else f'is being {done}'}")
+        say(f"{job} {done if is_waiting else f'is being {done}'}")
 
     return command
 
@@ -74,7 +75,7 @@ def scale(*, name: str, replicas: int, context: str | None, namespace: str | Non
     _refuse_if_ended(connection, name)
     connection.scale(name, replicas)
     wanted = f"{replicas} rollout replicas" if replicas else "as many rollouts as are planned"
-    click.echo(f"{name} asked for {wanted}")
+    say(f"{name} asked for {wanted}")
 
 
 @click.command("delete")
@@ -106,7 +107,7 @@ def delete(
     for _ in poll(timeout_seconds, what=f"{name} is still being deleted") if is_waiting else ():
         if not connection.has_job(name):
             break
-    click.echo(f"{name} {'deleted' if is_waiting else 'is being deleted'}")
+    say(f"{name} {'deleted' if is_waiting else 'is being deleted'}")
 
 
 def _refuse_if_ended(connection: Connection, name: str) -> None:

@@ -5,6 +5,7 @@ import click
 from hetrl_cli.cluster.connection import Object, connect, event_time
 from hetrl_cli.jobs.job_view import ago
 from hetrl_cli.jobs.options import cluster_options
+from hetrl_cli.say import say
 
 
 @click.command("events")
@@ -15,9 +16,9 @@ def command(*, name: str, context: str | None, namespace: str | None) -> None:
     connection = connect(context=context, namespace=namespace)
     events = connection.events(connection.job(name))
     if not events:
-        click.echo(f"no events about {name}: the API server keeps them for an hour")
+        say(f"no events about {name}: the API server keeps them for an hour")
     for event in events:
-        click.echo(_line(event))
+        say(_line(event))
 
 
 def _line(event: Object) -> str:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from enum import StrEnum
 
-import click
-
 from hetrl_cli.cluster.connection import Connection, event_time
 from hetrl_cli.jobs.job_view import JobView, figure
 from hetrl_cli.jobs.options import poll
+from hetrl_cli.say import say
 from hetrl_operator.model.reasons import ConditionType, Reason
 
 SUCCEEDED, FAILED, NO_PLAN = 0, 1, 2
@@ -34,7 +33,7 @@ def follow(connection: Connection, name: str, *, until: Until, seconds: float) -
         for line in (*_events(connection, view), *_step(view)):
             if line not in printed:
                 printed.add(line)
-                click.echo(line)
+                say(line)
         code = _reached(view, until)
         if code is not None:
             return code
@@ -59,10 +58,10 @@ _UNDER_WAY = {Reason.PLANNING, Reason.CHECKING}
 def _planned(view: JobView) -> int | None:
     planned = view.condition(ConditionType.PLANNED) or {}
     if planned.get("status") == "True":
-        click.echo(f"planned: {planned.get('message')}")
+        say(f"planned: {planned.get('message')}")
         return SUCCEEDED
     if planned.get("status") == "False" and planned.get("reason") not in _UNDER_WAY:
-        click.echo(f"no plan: {planned.get('reason')}: {planned.get('message')}", err=True)
+        say(f"no plan: {planned.get('reason')}: {planned.get('message')}", err=True)
         return NO_PLAN
     return None
 

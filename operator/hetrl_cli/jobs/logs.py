@@ -11,6 +11,7 @@ import click
 
 from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.jobs.options import cluster_options
+from hetrl_cli.say import say
 from hetrl_core.task import Role
 from hetrl_operator.model.labels import ROLE
 
@@ -64,7 +65,7 @@ def command(
         return
     for pod, container in pods.items():
         for line in connection.log(pod, container, tail=tail, previous=previous):
-            click.echo(_marked(pod, line, pods))
+            say(_marked(pod, line, pods))
 
 
 def _follow(connection: Connection, pods: Mapping[str, str], *, tail: int) -> None:
@@ -88,7 +89,7 @@ def _follow(connection: Connection, pods: Mapping[str, str], *, tail: int) -> No
                 pod, line = lines.get(timeout=_POLL_SECONDS)
             except Empty:
                 continue
-            click.echo(_marked(pod, line, pods))
+            say(_marked(pod, line, pods))
     finally:
         until.set()
 

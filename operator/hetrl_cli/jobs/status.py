@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 import click
 import yaml
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from hetrl_cli.cluster.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.job_view import UNKNOWN, JobView, ago, figure, pod_columns, span
 from hetrl_cli.jobs.options import cluster_options, everywhere_option
+from hetrl_cli.say import say
 from hetrl_cli.tables.table import pairs, titled
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 
@@ -61,7 +61,7 @@ def command(
         console().print(listed([JobView(each) for each in jobs], with_namespace=is_everywhere))
     else:
         where = "any namespace" if is_everywhere else f"namespace {connection.namespace}"
-        click.echo(f"no HetRLJobs in {where}")
+        say(f"no HetRLJobs in {where}")
 
 
 def listed(jobs: list[JobView], *, with_namespace: bool) -> Table:
@@ -136,7 +136,7 @@ def _head(job: JobView) -> Text:
 def of_preflight(job: JobView) -> list[tuple[str, str]]:
     """Return rows on what a job's preflight found that does not stop it."""
     notes = job.status.get("preflight", {}).get("notes") or ()
-    return [("note", escape(str(each))) for each in notes]
+    return [("note", str(each)) for each in notes]
 
 
 def of_plan(job: JobView) -> list[tuple[str, str]]:
@@ -208,7 +208,7 @@ def of_progress(job: JobView) -> list[tuple[str, str]]:
             f"bound {job.max_staleness}",
         ),
         ("restarts", str(job.status.get("restarts", 0))),
-        *(("notice", escape(str(each))) for each in progress.get("notices") or ()),
+        *(("notice", str(each)) for each in progress.get("notices") or ()),
         ("reported", f"{ago(progress.get('lastUpdateTime'))} ago"),
     ]
 
@@ -238,4 +238,4 @@ def _events(events: list[Object]) -> Table:
 
 def _print(found: Object, output: str) -> None:
     text = json.dumps(found, indent=1) if output == "json" else yaml.safe_dump(dict(found))
-    click.echo(text.rstrip("\n"))
+    say(text.rstrip("\n"))

@@ -13,6 +13,7 @@ from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.files import job_file_option, read_text
 from hetrl_cli.jobs.follow import Until, follow
 from hetrl_cli.jobs.options import cluster_options
+from hetrl_cli.say import say
 
 
 @click.command("submit")
@@ -73,5 +74,5 @@ def _applied(connection: Connection, manifest: dict[str, Any]) -> str:
     metadata = applied["metadata"]
     is_new = metadata.get("generation") == 1 and not applied.get("status")
     what = "created" if is_new else "applied"
-    click.echo(f"hetrljob {metadata['namespace']}/{metadata['name']} {what}")
+    say(f"hetrljob {metadata['namespace']}/{metadata['name']} {what}")
     return str(metadata["name"])

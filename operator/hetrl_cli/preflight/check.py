@@ -7,6 +7,7 @@ import click
 
 from hetrl_cli.files import claims_option, job_file_option, read_spec
 from hetrl_cli.preflight.process import ask, last_line
+from hetrl_cli.say import say
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.preflight import PreflightReport, report_from_json
 
@@ -24,10 +25,10 @@ def command(job_file: Path, claims: tuple[tuple[str, Path], ...]) -> None:
     spec = read_spec(job_file, claims)
     report = _checked(spec)
     for note in report.notes:
-        click.echo(f"note: {note}")
+        say(f"note: {note}")
     if not report.passed:
         raise click.ClickException(f"{report.reason}: {report.message}")
-    click.echo(f"{spec.name}: models, data and reward are as they must be")
+    say(f"{spec.name}: models, data and reward are as they must be")
 
 
 def _checked(spec: JobSpec) -> PreflightReport:

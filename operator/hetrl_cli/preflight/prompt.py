@@ -10,6 +10,7 @@ import click
 
 from hetrl_cli.files import claims_option, job_file_option, read_spec
 from hetrl_cli.preflight.process import ask, last_line
+from hetrl_cli.say import say
 from hetrl_core.job.spec import JobSpec
 
 _RENDER_SECONDS = 900.0
@@ -30,7 +31,7 @@ def command(
 ) -> None:
     """Print prompts of a job exactly as its engine gets them, and how many tokens they are."""
     for each in _rendered(read_spec(job_file, claims), row=row, count=count):
-        click.echo(json.dumps(each) if as_json else _shown(each))
+        say(json.dumps(each) if as_json else _shown(each))
 
 
 def _shown(prompt: dict[str, Any]) -> str:

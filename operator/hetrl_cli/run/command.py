@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_cli.console import PlainConsole
 from hetrl_cli.files import claims_option
 from hetrl_cli.picture.option import write_picture
 from hetrl_cli.run.display.panel import Moment, clock
@@ -26,6 +26,7 @@ from hetrl_cli.run.processes.supervisor import End, Stopped
 from hetrl_cli.run.setup.folder import RunFolder, take
 from hetrl_cli.run.setup.prepare import Experiment, Prepared, make_plan, plan_from_file, prepare
 from hetrl_cli.run.start import choose_folder, fill
+from hetrl_cli.say import say
 from hetrl_core.job.identity import Aspect
 from hetrl_core.job.spec import Engine
 from hetrl_core.plan.plan import Plan
@@ -142,7 +143,7 @@ def command(
             # Before planning: where the folder is in use, the user hears it at once.
             _own(folder, resumed=True)
             if done := _finished_in(folder, prepared):
-                click.echo(done)
+                say(done)
                 return
         plan = plan_from_file(prepared, plan_file) if plan_file else make_plan(prepared)
         if not resumed:
@@ -192,7 +193,7 @@ async def _execute(
     display: bool | None,
 ) -> Ended:
     """Run the processes, and record metrics meanwhile."""
-    console = Console()
+    console = PlainConsole()
     live = console.is_terminal if display is None else display
     async with recorded(folder, folder.identity(), plan) as series:
         ended = await execute(
@@ -204,7 +205,7 @@ async def _execute(
         )
         series.phase = _phase(ended.end)
     if series.trouble:
-        click.echo(f"{folder.metrics_file} is incomplete: {series.trouble}", err=True)
+        say(f"{folder.metrics_file} is incomplete: {series.trouble}", err=True)
     return ended
 
 
@@ -252,7 +253,7 @@ def _draw(folder: RunFolder, prepared: Prepared, plan: Plan) -> None:
         write_picture(folder.picture_file, plan, prepared.fleet, prepared.spec)
     except click.ClickException as error:
         # The report goes without; the run's own end counts.
-        click.echo(f"no picture of the plan: {error.message}", err=True)
+        say(f"no picture of the plan: {error.message}", err=True)
 
 
 def _finish(ended: Ended, folder: RunFolder) -> None:
@@ -265,10 +266,10 @@ def _finish(ended: Ended, folder: RunFolder) -> None:
         case Failed(reason):
             raise click.ClickException(f"{reason} (logs: {folder.logs})")
         case Stopped(number):
-            click.echo(f"stopped; continue with --resume --out {folder.path}", err=True)
+            say(f"stopped; continue with --resume --out {folder.path}", err=True)
             sys.exit(_SIGNAL_EXIT_CODE + number)
         case _:
-            click.echo(f"done in {clock(ended.wall_seconds)}")
+            say(f"done in {clock(ended.wall_seconds)}")
 
 
 def _report(folder: RunFolder) -> None:
@@ -282,10 +283,10 @@ def _report(folder: RunFolder) -> None:
             timeout=_REPORT_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        click.echo(f"no report: it was not done within {_REPORT_SECONDS:g} s", err=True)
+        say(f"no report: it was not done within {_REPORT_SECONDS:g} s", err=True)
         return
     if written.returncode:
         # A run without a single step has nothing to report; the run's own end counts.
-        click.echo(f"no report: {written.stderr.strip()}", err=True)
+        say(f"no report: {written.stderr.strip()}", err=True)
     else:
-        click.echo(f"report: {written.stdout.strip()}")
+        say(f"report: {written.stdout.strip()}")

@@ -19,6 +19,7 @@ from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
 from hetrl_cli.planning_progress import planning_progress
+from hetrl_cli.say import say
 from hetrl_cli.tables.simulation import show_simulation
 from hetrl_cli.topology_option import requested_fleet, topology_option
 from hetrl_core.fleet.snapshot import ClusterSnapshot
@@ -219,7 +220,7 @@ def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan:
     with planning_progress(job.planning.time_budget_seconds) as should_stop:
         outcome = plan(fleet, job, should_stop=should_stop)
     if isinstance(outcome, Infeasible):
-        click.echo("Error: no plan: " + "; ".join(outcome.reasons), err=True)
+        say("Error: no plan: " + "; ".join(outcome.reasons), err=True)
         raise SystemExit(2)
     return outcome
 
@@ -234,7 +235,7 @@ def _print(result: SimulationResult, simulation: SimulationInput, *, output: str
     if output == "json":
         document = as_document(result)
         document["predictedStepSeconds"] = simulation.predicted_step_seconds
-        click.echo(json.dumps(document, indent=1))
+        say(json.dumps(document, indent=1))
         return
     show_simulation(
         console(width=TABLE_WIDTH),
@@ -255,7 +256,7 @@ def _plot(result: SimulationResult, path: Path) -> None:
         draw(result, path)
     except (OSError, ValueError) as error:
         raise click.ClickException(f"cannot draw {path}: {error}") from error
-    click.echo(f"drawn: {path}", err=True)
+    say(f"drawn: {path}", err=True)
 
 
 def _camel(value: Any) -> Any:

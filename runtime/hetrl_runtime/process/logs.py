@@ -1,11 +1,14 @@
 """Logging of the runtime's processes: one line an event, to standard error.
 
-A line is ``2026-01-31T12:00:00.123Z INFO coordinator.run: epoch began: epoch=2 version=7``.
+A line is ``2026-01-31T12:00:00.123Z INFO coordinator.run: epoch began: epoch=2 version=7``. Control
+characters are escaped, so that no text of others can forge one.
 """
 
 import logging
 import sys
 import time
+
+from hetrl_core.escape import OneLineFormatter
 
 _PACKAGE = "hetrl_runtime."
 
@@ -20,7 +23,7 @@ def configure(level: int = logging.INFO) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-class _Formatter(logging.Formatter):
+class _Formatter(OneLineFormatter):
     def format(self, record: logging.LogRecord) -> str:
         record.where = record.name.removeprefix(_PACKAGE)
         return super().format(record)

@@ -22,6 +22,7 @@ from hetrl_cli.dashboard.sources.cluster_job_series import ClusterJobSeries
 from hetrl_cli.jobs.job_view import JobView
 from hetrl_cli.run.metrics.recording import Identity, Recorder, series_of
 from hetrl_cli.run.setup.folder import RunFolder, record_of
+from hetrl_cli.say import say
 from hetrl_core.launch import JobIdentity
 from hetrl_operator.model.labels import POOL, ROLE
 from hetrl_operator.render.deployment import MORE_METRICS
@@ -73,7 +74,7 @@ class ClusterJobRecorder:
                 await self._record(Recorder(self.folder.metrics_file))
             except OSError as error:
                 # The record up to here can still be shown.
-                click.echo(f"{self._name} is recorded no further: {error}", err=True)
+                say(f"{self._name} is recorded no further: {error}", err=True)
 
     async def _record(self, recorder: Recorder) -> None:
         begun = time.monotonic()

@@ -72,7 +72,7 @@ def view(moment: Moment) -> RenderableType:
     ]
     return Panel(
         Group(Text(moment.plan, style=_QUIET), Text(), body, *events),
-        title=f"[bold]hetrl run[/bold] · {moment.job}",
+        title=Text.assemble(("hetrl run", "bold"), f" · {moment.job}"),
         title_align="left",
         subtitle=clock(moment.elapsed_seconds),
         subtitle_align="right",

@@ -91,4 +91,4 @@ class PlainScreen:
         self._notices = self._unprinted
 
     def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(text, highlight=False, soft_wrap=True)
