@@ -250,7 +250,9 @@ async def _serve_progress(
     endpoint = Endpoint(
         reviews=Reviews(api=reviewer),
         job=lambda key: hooks.controller.cache.job(key) if hooks.controller else None,
-        pods=lambda job: hooks.controller.cache.pods_of(job) if hooks.controller else (),
+        coordinators=lambda job: (
+            hooks.controller.cache.reporting_pods_of(job) if hooks.controller else frozenset()
+        ),
         report=lambda key, uid, said: (
             hooks.controller.report(key, uid, said) if hooks.controller else None
         ),

@@ -47,6 +47,17 @@ INVALID_JOBS = [
         },
         "volumeMounts must not lie below /hetrl",
     ),
+    *(
+        a_case(
+            f"our folder as {path}",
+            {
+                "spec.runtime.podTemplate.volumes": [A_VOLUME],
+                "spec.runtime.podTemplate.volumeMounts": [{"name": "cache", "mountPath": path}],
+            },
+            "volumeMounts must have paths without //, /./ and /../",
+        )
+        for path in ("//hetrl/tls", "/tmp/../hetrl/tls", "/./hetrl/tls", "/a//b", "/a/..")
+    ),
     a_case(
         "a mount of no volume",
         {"spec.runtime.podTemplate.volumeMounts": [{"name": "cache", "mountPath": "/cache"}]},

@@ -1,3 +1,4 @@
+import itertools
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_api.load import load_job
+from hetrl_api.validation.documents import documents
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job.algorithm import Mode
 from hetrl_core.job.reward import LengthPenalty, PythonReward
@@ -134,11 +136,31 @@ def test_traces_are_sent_where_a_job_says_and_nowhere_else(
     assert job.traces == expected
 
 
-def test_pattern_that_python_cannot_read_is_refused() -> None:
-    job = a_job({"spec.data.reward": "regex", "spec.data.regex": {"pattern": "(a"}})
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a", "a{4294967295}", "a{4294967296}", "(" * 2000 + "a" + ")" * 2000, "(?P<a>x)" * 2],
+    ids=["unbalanced", "overflow", "too-large", "deep", "twice"],
+)
+def test_pattern_that_python_cannot_read_is_refused(pattern: str) -> None:
+    job = a_job({"spec.data.reward": "regex", "spec.data.regex": {"pattern": pattern}})
 
     with pytest.raises(InvalidObjectError, match=r"spec.data.regex.pattern is not a regular expr"):
         load(job)
+
+
+ALIASES = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+    for before, name in itertools.pairwise("abcdefghi")
+)
+
+
+def test_document_that_aliases_make_huge_is_refused() -> None:
+    with pytest.raises(InvalidObjectError, match="more than 1,000,000 values"):
+        documents(ALIASES)
+
+
+def test_document_with_a_few_aliases_is_read() -> None:
+    assert documents("a: &a [1, 2]\nb: *a\n") == ({"a": [1, 2], "b": [1, 2]},)
 
 
 def test_relative_paths_are_beside_the_job() -> None:

@@ -91,7 +91,14 @@ def a_pod_of_the_job(**status: Any) -> dict[str, Any]:
             "name": "math-trainer-0",
             "uid": "u",
             "creationTimestamp": NOW.isoformat(),
-            "labels": {"hetrl.dev/role": "trainer", "hetrl.dev/pod-set": "trainer"},
+            "ownerReferences": [
+                {"kind": "StatefulSet", "name": "math-trainer", "uid": "s", "controller": True}
+            ],
+            "labels": {
+                "hetrl.dev/role": "trainer",
+                "hetrl.dev/pod-set": "trainer",
+                "hetrl.dev/job-name": "math",
+            },
         },
         "spec": {
             "affinity": {

@@ -40,6 +40,14 @@ class StatefulSetController:
                 **template["metadata"],
                 "name": name,
                 "labels": labels,
+                "ownerReferences": [
+                    {
+                        "kind": "StatefulSet",
+                        "name": manifest["metadata"]["name"],
+                        "uid": manifest["metadata"]["name"],
+                        "controller": True,
+                    }
+                ],
                 "uid": f"pod-{self.num_made}",
                 "creationTimestamp": now.isoformat(),
             },

@@ -55,7 +55,19 @@ def a_pod_with(
             "uid": "u",
             "namespace": "default",
             "creationTimestamp": "2026-01-31T12:00:00Z",
-            "labels": {"hetrl.dev/role": "trainer", "hetrl.dev/pod-set": "trainer-a100-80gb-0"},
+            "ownerReferences": [
+                {
+                    "kind": "StatefulSet",
+                    "name": "math-trainer-a100-80gb-0",
+                    "uid": "s",
+                    "controller": True,
+                }
+            ],
+            "labels": {
+                "hetrl.dev/role": "trainer",
+                "hetrl.dev/pod-set": "trainer-a100-80gb-0",
+                "hetrl.dev/job-name": "math",
+            },
         },
         "spec": {"nodeName": "a100-0", "initContainers": specs},
         "status": {

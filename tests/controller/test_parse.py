@@ -22,6 +22,14 @@ def a_pod_object(**status: Any) -> dict[str, Any]:
             "uid": "u",
             "namespace": "default",
             "creationTimestamp": "2026-01-31T12:00:00Z",
+            "ownerReferences": [
+                {
+                    "kind": "StatefulSet",
+                    "name": "math-rollout-l4-0",
+                    "uid": "s",
+                    "controller": True,
+                }
+            ],
             "labels": {
                 "hetrl.dev/role": "rollout",
                 "hetrl.dev/pod-set": "rollout-l4-0",
@@ -49,9 +57,26 @@ def test_pod_of_another_owner_is_ignored() -> None:
     assert parse.pod_seen(body) is None
 
 
-def test_pod_with_our_labels_but_no_stateful_set_is_ignored() -> None:
+OWNER = {"kind": "StatefulSet", "name": "math-rollout-l4-0", "uid": "s", "controller": True}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "sums-trainer-0-wd72r"},
+        {"name": "math-other-0"},
+        {"name": "math-rollout-l4-0-x"},
+        {"ownerReferences": []},
+        {"ownerReferences": [{**OWNER, "controller": False}]},
+        {"ownerReferences": [{**OWNER, "kind": "ReplicaSet"}]},
+        {"ownerReferences": [{**OWNER, "name": "math-rollout-l4-1"}]},
+        {"name": "other-0", "ownerReferences": [{**OWNER, "name": "other"}]},
+        {"labels": {"hetrl.dev/role": "captain", "hetrl.dev/pod-set": "rollout-l4-0"}},
+    ],
+)
+def test_pod_with_our_labels_but_no_set_of_ours_is_ignored(changes: dict[str, Any]) -> None:
     body = a_pod_object()
-    body["metadata"]["name"] = "sums-trainer-0-wd72r"
+    body["metadata"] |= changes
 
     assert parse.pod_seen(body) is None
 
@@ -124,6 +149,11 @@ def test_waiting_reason_of_a_pod_is_in_kubernetes_words(status: dict[str, Any], 
     [
         pytest.param({"training": {"steps": 0}}, "spec.training.steps", id="limit"),
         pytest.param({"nonsense": 1}, "spec.nonsense", id="unknown-field"),
+        pytest.param(
+            {"data": {"reward": "regex", "regex": {"pattern": "a{4294967295}"}}},
+            "spec.data.regex.pattern is not a regular expression",
+            id="overflow",
+        ),
     ],
 )
 def test_unsupported_spec_gives_a_problem(spec: dict[str, Any], said: str) -> None:
@@ -131,6 +161,22 @@ def test_unsupported_spec_gives_a_problem(spec: dict[str, Any], said: str) -> No
 
     assert job.parsed is None
     assert said in job.problem
+
+
+def test_spec_whose_reader_fails_gives_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a\nline")
+
+    monkeypatch.setattr("hetrl_operator.model.parse_spec.to_spec", fails)
+    job = a_job_object()
+    job["metadata"]["name"] = "unread"
+
+    seen = parse.job_seen(job)
+
+    assert (seen.parsed, seen.problem) == (
+        None,
+        "the spec cannot be read: ZeroDivisionError: a\\nline",
+    )
 
 
 def test_status_that_we_cannot_read_counts_as_empty() -> None:

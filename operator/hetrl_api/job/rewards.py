@@ -38,7 +38,7 @@ class Regex(ApiModel):
     def _compiles(cls, pattern: str) -> str:
         try:
             re.compile(pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError, MemoryError) as error:
             raise PydanticCustomError(
                 "regex", "is not a regular expression of Python ({reason})", {"reason": str(error)}
             ) from error

@@ -313,6 +313,20 @@ class PodTemplate(ApiModel):
             message="spec.runtime.podTemplate.volumeMounts must not lie below /hetrl",
             field=".volumeMounts",
         ),
+        # Other ways to write a path would pass the rule above and lie below /hetrl all the same.
+        Rule(
+            condition=(
+                "!has(self.volumeMounts) || self.volumeMounts.all(mount, "
+                "!mount.mountPath.contains('//') && !mount.mountPath.contains('/./') && "
+                "!mount.mountPath.contains('/../') && !mount.mountPath.endsWith('/.') && "
+                "!mount.mountPath.endsWith('/..'))"
+            ),
+            message=(
+                "spec.runtime.podTemplate.volumeMounts must have paths without //, /./ and /../"
+            ),
+            field=".volumeMounts",
+            spares_stored=True,
+        ),
         Rule(
             condition=(
                 "!has(self.volumeMounts) || self.volumeMounts.all(mount, has(self.volumes) && "

@@ -8,9 +8,20 @@ import yaml
 
 from hetrl_api.validation.errors import InvalidObjectError
 
+_MAX_NODES = 1_000_000
+"""Of one document; the plan of a thousand machines has a tenth."""
+
 
 class _Loader(yaml.SafeLoader):
     """YAML as `kubectl` reads it, where PyYAML differs."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        """Refuse a document that aliases make far larger than its text."""
+        if _size(node, {}) > _MAX_NODES:
+            raise InvalidObjectError(
+                [f"a document has more than {_MAX_NODES:,} values, aliases (*name) written out"]
+            )
+        return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Refuse a key that is written twice: one of the two would be lost silently."""
@@ -23,6 +34,20 @@ class _Loader(yaml.SafeLoader):
                 raise InvalidObjectError([f"line {line}: {key.value!r} is written twice"])
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Count the values below a node, each as often as it is referred to."""
+    if id(node) not in known:
+        # One that refers to itself is refused as what JSON cannot hold.
+        known[id(node)] = 1
+        parts: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            parts = node.value
+        elif isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+    return known[id(node)]
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_core.plan.pod_sets import COORDINATOR
 from hetrl_operator.cache.pending_writes import PendingWrites, Place
 from hetrl_operator.model.containers import Body
 from hetrl_operator.model.kueue.admission import WorkloadSeen
@@ -88,6 +89,22 @@ class InformerCache:
         found = self._merged("Pod", self.pods, job)
         pods: list[PodSeen] = [each for each in found if isinstance(each, PodSeen)]
         return tuple(sorted(pods, key=lambda each: each.name))
+
+    def reporting_pods_of(self, job: JobSeen) -> frozenset[str]:
+        """Return the UIDs of the pods that may report for a job: its coordinator's.
+
+        It is the pod of a StatefulSet that the job controls, by the UIDs of both.
+        """
+        sets = {
+            each.uid
+            for each in self.children_of(job)
+            if each.kind == "StatefulSet" and each.owner_uid == job.uid
+        }
+        return frozenset(
+            each.uid
+            for each in self.pods_of(job)
+            if each.pod_set == COORDINATOR and each.set_uid in sets and each.ordinal == 0
+        )
 
     def preflight_pod_of(self, job: JobSeen) -> PreflightPodSeen | None:
         """Return the pod that checks a job before it gets GPUs."""

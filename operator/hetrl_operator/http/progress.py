@@ -16,10 +16,9 @@ from pathlib import Path
 from aiohttp import web
 
 from hetrl_core.launch import MAX_PROGRESS_BYTES
-from hetrl_core.task import Role
 from hetrl_operator.http.forward_to_leader import LeaderForwarder
 from hetrl_operator.http.token_reviews import Refusal, Reviews
-from hetrl_operator.model.observed import JobSeen, PodSeen, ProgressSeen
+from hetrl_operator.model.observed import JobSeen, ProgressSeen
 from hetrl_operator.model.parse import JobKey, progress_seen
 from hetrl_operator.render.contract import progress_path
 
@@ -34,7 +33,9 @@ class Endpoint:
 
     reviews: Reviews
     job: Callable[[JobKey], JobSeen | None]
-    pods: Callable[[JobSeen], tuple[PodSeen, ...]]
+    coordinators: Callable[[JobSeen], frozenset[str]]
+    """Returns the UIDs of the pods that may report for a job."""
+
     report: Callable[[JobKey, str, ProgressSeen], None]
     """Called with a job's key, its uid and its coordinator's report."""
 
@@ -71,7 +72,7 @@ class Endpoint:
             return _answer(HTTPStatus.UNAUTHORIZED, "a bearer token is required")
         # Names come from the path, and logs must stay one line.
         place = ascii(f"{key[0]}/{key[1]}")
-        mine = self._coordinators(job)
+        mine = self.coordinators(job) if job else frozenset()
         caller = await self.reviews.caller(
             header.removeprefix(_BEARER),
             is_known=lambda claimed: claimed.namespace == key[0] and claimed.pod_uid in mine,
@@ -80,11 +81,6 @@ class Endpoint:
             log.warning("report refused: job=%s status=%d %s", place, caller.status, caller.reason)
             return _answer(caller.status, caller.reason)
         return None
-
-    def _coordinators(self, job: JobSeen | None) -> frozenset[str]:
-        """Return the UIDs of the pods that may report for a job."""
-        pods = self.pods(job) if job else ()
-        return frozenset(pod.uid for pod in pods if pod.role is Role.COORDINATOR)
 
 
 def server_tls(directory: Path) -> ssl.SSLContext:

@@ -116,6 +116,9 @@ class PodSeen:
     role: Role
     ordinal: int
     created_at: datetime
+    set_uid: str = ""
+    """UID of the StatefulSet that its owner reference names."""
+
     node: str = ""
     """The node that it is bound to; empty: none yet."""
 

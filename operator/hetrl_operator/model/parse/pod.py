@@ -9,11 +9,13 @@ from hetrl_operator.model.containers import others_trouble, own_container
 from hetrl_operator.model.labels import (
     COMPONENT,
     GANG_GATE,
+    JOB_NAME,
     POD_SET,
     PREFLIGHT,
     PREFLIGHT_HASH,
     RESTART_HASH,
     ROLE,
+    child_name,
 )
 from hetrl_operator.model.observed import (
     PodSeen,
@@ -27,15 +29,14 @@ EVICTED_EXIT_CODE = 137
 
 
 def pod_seen(body: Body) -> PodSeen | None:
-    """Read a pod of a job; None where it does not carry our labels."""
+    """Read a pod of a job's StatefulSet; None for another pod, whatever its labels say."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     labels = metadata.get("labels") or {}
-    ordinal = metadata["name"].rpartition("-")[2]
-    # A pod with our labels that belongs to no StatefulSet is not ours.
-    if ROLE not in labels or POD_SET not in labels or not ordinal.isdecimal():
+    role, ordinal = _role(labels), metadata["name"].rpartition("-")[2]
+    controller = _set_of(metadata)
+    if role is None or controller is None or not ordinal.isdecimal():
         return None
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
-    role = Role(labels[ROLE])
     container = own_container(status, role)
     reason, message = _waiting(conditions, container)
     is_ready = conditions.get("Ready", {}).get("status") == "True"
@@ -45,6 +46,7 @@ def pod_seen(body: Body) -> PodSeen | None:
         pod_set=labels[POD_SET],
         role=role,
         ordinal=int(ordinal),
+        set_uid=controller["uid"],
         created_at=time_of(metadata["creationTimestamp"]),
         node=spec.get("nodeName") or "",
         nominated_node=status.get("nominatedNodeName") or "",
@@ -66,6 +68,25 @@ def pod_seen(body: Body) -> PodSeen | None:
         affinity_nodes=_affinity_nodes(spec),
         selected_hostname=_selected_hostname(spec),
     )
+
+
+def _role(labels: Body) -> Role | None:
+    known = {str(each): each for each in Role}
+    return known.get(labels.get(ROLE, ""))
+
+
+def _set_of(metadata: Body) -> Body | None:
+    """Return the reference to the StatefulSet that a pod of ours belongs to.
+
+    The set and the pod have the names that we and the set give. Anybody who may create pods may
+    set our labels, but two objects cannot have one name.
+    """
+    labels, controller = metadata.get("labels") or {}, controller_of(metadata)
+    if POD_SET not in labels or controller is None or controller.get("kind") != "StatefulSet":
+        return None
+    name = metadata["name"].rpartition("-")[0]
+    is_named = controller["name"] == name == child_name(labels.get(JOB_NAME, ""), labels[POD_SET])
+    return controller if is_named else None
 
 
 def preflight_pod_seen(body: Body) -> PreflightPodSeen | None:
