@@ -96,16 +96,17 @@ def test_run_survives_the_death_of_every_process(start: Callable[..., Run]) -> N
     assert run.pids() == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_interrupted_run_leaves_no_process_and_is_resumed(
-    start: Callable[..., Run],
+    start: Callable[..., Run], number: signal.Signals
 ) -> None:
     run = start(steps=1000)
     run.wait_for_step(5)
-    run.process.send_signal(signal.SIGINT)
+    run.process.send_signal(number)
 
     code, said = run.finish()
 
-    assert code == 128 + signal.SIGINT, said
+    assert code == 128 + number, said
     assert "continue with --resume" in said
     assert run.pids() == []
     done = run.steps[-1]["step"]

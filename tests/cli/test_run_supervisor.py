@@ -174,6 +174,31 @@ async def test_process_that_ignores_the_request_to_stop_is_killed(
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
+async def test_second_signal_ends_all_at_once_and_restarts_nothing(tmp_path: Path) -> None:
+    deaf = "trap '' TERM; echo $$ >> $FOLDER/{}; while true; do sleep 0.1; done"
+    stop: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+    announced: list[str] = []
+    supervised = a_supervisor(
+        a_command(tmp_path, "coordinator-0", Role.COORDINATOR, deaf.format("coordinator")),
+        a_command(tmp_path, "trainer-a-0-0", Role.TRAINER, deaf.format("trainer")),
+        announce=announced.append,
+    )
+    running = asyncio.create_task(supervised.run(stop))
+    names = ("coordinator", "trainer")
+    while not all((tmp_path / each).exists() for each in names):
+        await asyncio.sleep(0.05)
+
+    stop.set_result(Stopped(signal.SIGINT))
+    await asyncio.sleep(0)
+    supervised.kill()
+
+    assert await running == Stopped(signal.SIGINT)
+    pids = [(tmp_path / each).read_text().split() for each in names]
+    assert [len(each) for each in pids] == [1, 1], "none was started again"
+    assert not any(is_alive(int(each)) for started in pids for each in started)
+    assert not announced
+
+
 async def test_coordinator_is_stopped_when_no_longer_needed(tmp_path: Path) -> None:
     says_when = "trap 'sleep {wait}; echo {name} >> $FOLDER/order; exit 143' TERM; "
     waits = "touch $FOLDER/{name}; while true; do sleep 0.05; done"

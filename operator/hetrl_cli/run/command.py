@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -261,6 +262,10 @@ def _finish(ended: Ended, folder: RunFolder) -> None:
     folder.end_file.write_text(
         json.dumps({"wall_seconds": ended.wall_seconds, "events": ended.events}, indent=1)
     )
+    if ended.is_killed:
+        say(f"ended at once, without a checkpoint; continue with --resume --out {folder.path}")
+        by = ended.end.signal if isinstance(ended.end, Stopped) else signal.SIGINT
+        sys.exit(_SIGNAL_EXIT_CODE + by)
     _report(folder)
     match ended.end:
         case Failed(reason):

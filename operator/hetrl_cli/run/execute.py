@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -44,6 +45,9 @@ class Ended:
     events: tuple[str, ...]
     """What had to be restarted, in words."""
 
+    is_killed: bool = False
+    """Whether the processes were ended without grace, as a second signal asks."""
+
 
 async def execute(
     commands: tuple[Command, ...],
@@ -80,6 +84,7 @@ async def execute(
         end=_as_reported(end, progresses.newest()),
         wall_seconds=time.monotonic() - started,
         events=tuple(events),
+        is_killed=supervisor.is_killed,
     )
 
 
@@ -164,13 +169,15 @@ def _as_reported(end: End, progress: Progress | None) -> End:
 @contextlib.contextmanager
 def _stopped_by_signals(stop: "asyncio.Future[End]", supervisor: Supervisor) -> Iterator[None]:
     def handle(number: signal.Signals) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
         if stop.done():
             supervisor.kill()  # asked twice: without grace
         else:
             stop.set_result(Stopped(number))
 
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in numbers:
         loop.add_signal_handler(number, handle, number)
     try:
@@ -178,3 +185,12 @@ def _stopped_by_signals(stop: "asyncio.Future[End]", supervisor: Supervisor) -> 
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def _leave_terminal() -> None:
+    """Write to nowhere from now on: the terminal is gone, and each write to it would fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        if os.isatty(descriptor):
+            os.dup2(nowhere, descriptor)
+    os.close(nowhere)

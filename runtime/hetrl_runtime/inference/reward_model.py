@@ -50,9 +50,13 @@ class RewardModel:
         logging.disable_progress_bar()
         folder = checked_folder(files, use=Use.REWARD)
         with loading(f"model {files.source}"):
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             model, found = AutoModelForSequenceClassification.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True
+                folder,
+                dtype=torch.float32,
+                use_safetensors=True,
+                output_loading_info=True,
+                trust_remote_code=False,
             )
         # Of any family: what it asks for is known only now.
         if odd := (*found["missing_keys"], *found["unexpected_keys"]):

@@ -52,7 +52,9 @@ class PromptFormat:
             ValueError: nothing that is one token ends a call of a tool.
         """
         with loading(f"the tokenizer of {folder}"):
-            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+                folder, trust_remote_code=False
+            )
         self.end_tokens = _end_tokens(folder, self._tokenizer)
         """Those that end a response."""
 

@@ -65,6 +65,24 @@ def test_damaged_entry_ends_the_history(tmp_path: Path) -> None:
     assert groups(path) == [0]
 
 
+@pytest.mark.parametrize(
+    "tail", [b"\0" * 4096, b"\0" * 3, b"damaged" * 50], ids=["zeros", "few zeros", "bytes"]
+)
+def test_damaged_tail_is_kept_beside_the_journal(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / "journal"
+    written(path, 2)
+    good = path.read_bytes()
+    for number in (1, 2):
+        path.write_bytes(good + tail)
+
+        assert groups(path) == [0, 1]
+        assert path.read_bytes() == good
+        assert path.with_name(f"journal.damaged-{number}").read_bytes() == tail
+
+    assert groups(path) == [0, 1]
+    assert not path.with_name("journal.damaged-3").exists()
+
+
 def test_replaced_journal_is_the_new_one_and_grows_on(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     written(path, 3)

@@ -35,6 +35,23 @@ def weights(*, seed: int = 0, moved: float = 0.0, count: int = 5000) -> bytes:
     return a_file(("F32", found.astype("<f4").tobytes()), ("U8", b"odd"))
 
 
+def test_patch_cannot_make_far_more_than_a_model_compresses() -> None:
+    bomb = patch.make(bytes(128 << 20))
+    assert len(bomb) < 1 << 20
+
+    found = patch.apply(bomb)
+
+    assert isinstance(found, Unfit)
+    assert "claim to make" in found.reason
+
+
+def test_patch_of_unchanged_weights_may_be_tiny() -> None:
+    base = weights(count=1_000_000)
+    made = patch.make(base, base=base)
+    assert len(made) < len(base) // 256
+    assert patch.apply(made, base=base) == base
+
+
 DTYPES = st.sampled_from(["F32", "BF16", "F64", "I64", "U8", "F8_E4M3", "nonsense"])
 
 

@@ -89,6 +89,9 @@ class Supervisor:
         self._workers = workers
         self._announce = announce
         self._running: set[Process] = set()
+        self.is_killed = False
+        """Whether every process was ended without grace, and none may start again."""
+
         # A job's limit is on restarts of the coordinator and the trainers together.
         self._essential_exits: list[Exit] = []
 
@@ -106,7 +109,8 @@ class Supervisor:
                 await _cancel(tasks)
 
     def kill(self) -> None:
-        """End every process at once, without grace."""
+        """End every process at once, without grace; none is started any more."""
+        self.is_killed = True
         for process in self._running:
             process.kill()
 
@@ -115,6 +119,8 @@ class Supervisor:
         exits = self._essential_exits if unit.is_essential else []
         while True:
             exits.append(newest := await self._once(unit, cleanup))
+            if self.is_killed:
+                return Failed(f"{newest}; ended without grace")
             match after_exit(exits, policy):
                 case Succeeded() | Failed() as end:
                     return end

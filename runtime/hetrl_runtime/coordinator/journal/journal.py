@@ -8,8 +8,10 @@ the machine truncated is dropped: those trajectories are generated again.
 
 import logging
 import os
+import shutil
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -167,8 +169,8 @@ class Journal:
 def read(path: Path) -> Iterator[pb.JournalEntry]:
     """Yield the entries of a journal, up to the first that is cut off or damaged.
 
-    What stands behind such an entry is removed from the file, so that new entries follow
-    the last good one.
+    What stands behind such an entry is moved to a file beside the journal, so that new entries
+    follow the last good one and nothing is lost for good.
     """
     if not path.exists():
         return
@@ -179,14 +181,36 @@ def read(path: Path) -> Iterator[pb.JournalEntry]:
             yield entry
     lost_bytes = path.stat().st_size - good_bytes
     if lost_bytes:
-        log.warning("journal %s: %d bytes at the end are damaged, leaving them", path, lost_bytes)
+        kept = _keep_aside(path, good_bytes)
+        log.warning(
+            "journal %s: %d bytes at its end are damaged, kept in %s", path, lost_bytes, kept
+        )
         os.truncate(path, good_bytes)
+
+
+def _keep_aside(path: Path, offset_bytes: int) -> Path:
+    """Copy a journal's damaged tail to a file of its own, on the disk before it is cut off."""
+    number = next(each for each in count(1) if not _damaged(path, each).exists())
+    kept = _damaged(path, number)
+    with path.open("rb") as source, kept.open("xb") as target:
+        source.seek(offset_bytes)
+        shutil.copyfileobj(source, target)
+        target.flush()
+        os.fsync(target.fileno())
+    return kept
+
+
+def _damaged(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.damaged-{number}")
 
 
 def _next_entry(header: bytes, file: BinaryIO) -> pb.JournalEntry | None:
     if len(header) < _HEADER.size:
         return None
     size, checksum = _HEADER.unpack(header)
+    # No entry is empty: a power cut leaves a tail of zeros.
+    if not size:
+        return None
     body = file.read(size)
     if len(body) < size or google_crc32c.value(body) != checksum:
         return None

@@ -241,11 +241,12 @@ def _load(settings: EngineSettings) -> Any:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     folder = checked_folder(settings.files, lengths=settings.lengths)
     with loading(f"model {settings.model}"):
-        config = transformers.AutoConfig.from_pretrained(folder)
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
         hidden_size = config.get_text_config().hidden_size
         model = transformers.AutoModelForCausalLM.from_pretrained(
             folder,
             use_safetensors=True,
+            trust_remote_code=False,
             dtype=precision.of_served_layers(device, hidden_size, rows=settings.concurrency),
         )
         expect_tied(model, f"model {settings.model}")

@@ -282,7 +282,9 @@ class Policy(TrainedModel):
             lengths=lengths,
         )
         with loading(f"the tokenizer of {files.source}"):
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(self._folder)
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                self._folder, trust_remote_code=False
+            )
         self._bytes = WeightBytes()
 
     @property
@@ -352,9 +354,9 @@ def best_device(local_gpu: int) -> torch.device:
 def _load(folder: Path) -> tuple[Any, Any]:
     """Return the model in float32, and its configuration, which says the files' precision."""
     with loading(f"model {folder}"):
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True
+            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
         )
         expect_tied(model, f"model {folder}")
     # It is saved with the weights, which go back to the precision that they came in.
@@ -367,7 +369,7 @@ def _load_part(
 ) -> tuple[Any, Stage]:
     """Return the model's configuration, and the part of it that belongs here."""
     with loading(f"model {folder}"):
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     try:
         return config, stage_of(folder, config, mesh, temperature=temperature, kind=kind)
     except ModelError:

@@ -204,7 +204,9 @@ def empty_model(config: Any, layers: range, *, is_first: bool, is_last: bool) ->
     # At either end of a longer pipeline the shared matrix is a copy of the other end's.
     config.tie_word_embeddings = config.tie_word_embeddings and is_first and is_last
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=torch.float32, trust_remote_code=False
+        )
     if not is_first:
         model.model.embed_tokens = None
     if not is_last:

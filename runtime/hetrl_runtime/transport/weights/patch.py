@@ -35,6 +35,12 @@ _LEVEL = 1
 """Higher ones take several times as long for a few percent."""
 
 _MOST_THREADS = 8
+_MOST_RATIO = 256
+"""Of the size of weights to that of a patch without a base; those of a model compress to a half.
+With a base the result is as large as the base, however small the patch."""
+
+_SMALL_BYTES = 64 << 20
+"""Up to here a patch may make anything."""
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -95,7 +101,7 @@ def apply(patch: Bytes, *, base: Bytes | None = None) -> bytearray | Unfit:
         base = None
     elif base is None or len(base) != result_bytes:
         return Unfit(reason=f"the patch is for a base of {result_bytes} bytes, which is not here")
-    blocks = _packed_blocks(memoryview(patch)[_HEADER.size :])
+    blocks = _packed_blocks(memoryview(patch)[_HEADER.size :], has_base=base is not None)
     if isinstance(blocks, Unfit):
         return blocks
     # Any size may be claimed: only what the blocks can hold is believed.
@@ -139,9 +145,9 @@ class _Packed:
     data: memoryview
 
 
-def _packed_blocks(rest: memoryview) -> list[_Packed] | Unfit:
+def _packed_blocks(rest: memoryview, *, has_base: bool) -> list[_Packed] | Unfit:
     found: list[_Packed] = []
-    start = 0
+    start, patch_bytes = 0, len(rest)
     while rest:
         if len(rest) < _BLOCK.size:
             return Unfit(reason="a block of the patch has no header")
@@ -154,6 +160,8 @@ def _packed_blocks(rest: memoryview) -> list[_Packed] | Unfit:
         )
         start += raw_bytes
         rest = rest[_BLOCK.size + packed_bytes :]
+    if not has_base and start > max(_SMALL_BYTES, _MOST_RATIO * patch_bytes):
+        return Unfit(reason=f"{patch_bytes} bytes of patch claim to make {start}")
     return found
 
 
