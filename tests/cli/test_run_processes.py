@@ -21,7 +21,6 @@ from hetrl_core.plan.groupings import (
 )
 from hetrl_core.task import Role, Task, role_of
 from hetrl_runtime.tiny.dataset import write_dataset
-from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.task import Split
 from hetrl_runtime.tiny.task import Task as TinyTask
 from hetrl_runtime.tiny.warm_up import WarmUp
@@ -29,6 +28,7 @@ from hetrl_runtime.wire.trajectory import TOOL_VERSION
 from tests.cli.plans import write_plan
 from tests.cli.running import STEPS, TIMEOUT_SECONDS, Run, largest_staleness
 from tests.runtime.inference.models import save_reward_model
+from tests.warm_models import copy_warm_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -37,11 +37,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 def claim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model that is right now and then, and problems for it."""
     folder = tmp_path_factory.mktemp("claim")
-    make_model(folder / "model", seed=1, schedule=WarmUp(steps=200))
+    copy_warm_model(folder / "model", tmp_path_factory, schedule=WarmUp(steps=200))
     write_dataset(folder / "train.jsonl", count=500, seed=1, split=Split.TRAIN)
     save_reward_model(folder / "judge")
     hopeless = [{"question": "1+1=", "answer": "three"}] * 50
-    make_model(folder / "caller", seed=1, task=TinyTask.PRODUCTS, schedule=WarmUp(steps=30))
+    copy_warm_model(
+        folder / "caller", tmp_path_factory, task=TinyTask.PRODUCTS, schedule=WarmUp(steps=30)
+    )
     write_dataset(
         folder / "products.jsonl", count=100, seed=1, split=Split.TRAIN, task=TinyTask.PRODUCTS
     )

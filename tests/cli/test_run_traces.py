@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from hetrl_runtime.tiny.dataset import write_dataset
-from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.task import Split, Task
 from hetrl_runtime.tiny.warm_up import WarmUp
 from tests.cli.running import a_job
 from tests.runtime.tracing.collector import Collector, Seen, a_collector
+from tests.warm_models import copy_warm_model
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,9 @@ class Traced:
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     folder = tmp_path_factory.mktemp("traced")
-    make_model(folder / "caller", seed=1, task=Task.PRODUCTS, schedule=WarmUp(steps=30))
+    copy_warm_model(
+        folder / "caller", tmp_path_factory, task=Task.PRODUCTS, schedule=WarmUp(steps=30)
+    )
     write_dataset(
         folder / "products.jsonl", count=100, seed=1, split=Split.TRAIN, task=Task.PRODUCTS
     )
