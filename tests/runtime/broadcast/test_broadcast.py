@@ -212,6 +212,8 @@ async def test_worker_without_memory_for_weights_reports_it(
         raise OSError(errno.ENOMEM, f"no memory for {num_bytes} bytes")
 
     monkeypatch.setattr(Buffers, "acquire", full)
+    # The reader is gone: its leave is not awaited for long.
+    monkeypatch.setattr("hetrl_runtime.broadcast.sender._PARTING_SECONDS", 0.1)
     launch = a_broadcast_launch(tmp_path)
     with a_trainer(launch) as trainer:
         trainer.publish(weights(1))

@@ -36,6 +36,12 @@ VOCAB_SIZE = 100
 Say = Callable[[Response], LogProbs]
 
 
+@pytest.fixture(autouse=True)
+def short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients ask again soon: how long a worker rests is not tested here."""
+    monkeypatch.setattr(inference_client, "REST_SECONDS", 0.05)
+
+
 def the_sizes(response: Response) -> LogProbs:
     """Say something that tells responses apart."""
     return np.full(response.response_tokens.size, -float(response.num_tokens), np.float32)
