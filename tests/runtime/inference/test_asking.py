@@ -129,7 +129,7 @@ async def asked(client: InferenceClient, sampled: SampledTrajectory) -> LogProbs
 @pytest.mark.parametrize("encrypted", [False, True])
 async def test_responses_come_back_with_their_own_scores(tmp_path: Path, encrypted: bool) -> None:
     launch = a_launch(
-        tmp_path, tls=Authority(tmp_path / "ca").leaf("worker") if encrypted else None
+        tmp_path, tls=Authority(tmp_path / "ca").leaf("rollout") if encrypted else None
     )
     several = [a_trajectory(versions=[0] * size) for size in range(1, 9)]
 
@@ -285,9 +285,9 @@ async def test_rollout_of_another_job_is_refused(tmp_path: Path) -> None:
 
 async def test_certificate_of_another_authority_is_not_let_in(tmp_path: Path) -> None:
     launch = a_launch(
-        tmp_path, tls=Authority(tmp_path / "ours").leaf("worker"), startup_deadline_seconds=1.0
+        tmp_path, tls=Authority(tmp_path / "ours").leaf("rollout"), startup_deadline_seconds=1.0
     )
-    stranger = replace(launch, tls=Authority(tmp_path / "theirs").leaf("worker"))
+    stranger = replace(launch, tls=Authority(tmp_path / "theirs").leaf("rollout"))
 
     async with a_server(launch) as address, InferenceClient(stranger, process="r-0") as client:
         client.meet([address])
