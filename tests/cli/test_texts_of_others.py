@@ -122,7 +122,7 @@ def test_error_of_a_command_is_escaped(text: str, monkeypatch: pytest.MonkeyPatc
     assert not [each for each in HARMFUL if each in shown.output]
 
 
-def test_record_of_a_log_is_one_line_and_its_traceback_is_indented() -> None:
+def test_log_record_is_one_line_with_an_indented_traceback() -> None:
     formatter = OneLineFormatter("%(levelname)s %(message)s")
     error = ValueError("a\nINFO forged \x1b[2J")
     raised = (ValueError, error, None)

@@ -74,7 +74,7 @@ OWNER = {"kind": "StatefulSet", "name": "math-rollout-l4-0", "uid": "s", "contro
         {"labels": {"hetrl.dev/role": "captain", "hetrl.dev/pod-set": "rollout-l4-0"}},
     ],
 )
-def test_pod_with_our_labels_but_no_set_of_ours_is_ignored(changes: dict[str, Any]) -> None:
+def test_pod_with_our_labels_but_another_set_is_ignored(changes: dict[str, Any]) -> None:
     body = a_pod_object()
     body["metadata"] |= changes
 

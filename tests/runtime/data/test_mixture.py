@@ -42,7 +42,7 @@ def test_shares_add_up_and_are_at_least_one(
     assert shares(weights).tolist() == expected
 
 
-def test_order_of_a_mixture_gives_each_set_its_share_and_whole_passes() -> None:
+def test_mixture_gives_each_set_its_share_in_whole_passes() -> None:
     order = MixtureOrder(sizes=(10, 300), weights=(3.0, 1.0), seed=7)
 
     indices = [order.index(number) for number in range(4000)]
@@ -57,7 +57,7 @@ def test_order_of_a_mixture_gives_each_set_its_share_and_whole_passes() -> None:
         assert sorted(small[start : start + 10]) == list(range(10))
 
 
-def test_order_of_a_mixture_is_the_same_from_any_place_on() -> None:
+def test_mixture_has_the_same_order_from_any_place() -> None:
     def fresh() -> MixtureOrder:
         return MixtureOrder(sizes=(10, 300), weights=(3.0, 1.0), seed=7)
 

@@ -188,7 +188,7 @@ SOURCED = tuple(
 
 
 @pytest.mark.slow
-def test_each_reward_is_checked_on_rows_of_its_sources(
+def test_rewards_are_checked_on_rows_of_their_sources(
     request_for_sums: PreflightRequest, tmp_path: Path
 ) -> None:
     (tmp_path / "reward.py").write_text("def score(response, answer): return 1 / 0")

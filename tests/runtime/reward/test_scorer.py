@@ -39,7 +39,7 @@ def test_rewards_are_added_up_by_weight(verdicts: dict[str, float], score: float
     assert combined(DATA, verdicts) == Score(reward=score, parts=verdicts)
 
 
-def test_only_reward_has_no_parts() -> None:
+def test_reward_without_others_has_no_parts() -> None:
     assert combined(DataSpec(prompts=""), {"math": 1.0}) == Score(reward=1.0)
 
 
