@@ -4,9 +4,6 @@ A newline in such a text would forge a line of a log, an escape sequence would a
 and a character that changes the direction of text would hide what follows.
 """
 
-import logging
-from typing import Any
-
 MAX_LINE_CHARS = 200
 _CUT = "..."
 
@@ -20,7 +17,7 @@ def one_line(text: object, *, most: int = MAX_LINE_CHARS) -> str:
 def escaped(text: str, *, keep: str = "") -> str:
     """Return text with control characters escaped, but for those to keep; by default on one line.
 
-    The result cannot be told from a text with these backslashes in it: it is for people.
+    A text with these backslashes in it gives the same result: it is for people.
     """
     if text.isprintable():
         return text
@@ -29,14 +26,6 @@ def escaped(text: str, *, keep: str = "") -> str:
     )
 
 
-class OneLineFormatter(logging.Formatter):
-    """A formatter whose records are one line each; lines of a traceback are indented."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base's name
-        """Return a record's line."""
-        return escaped(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802  # the base's name
-        """Return a traceback; a message in it cannot pass for a record."""
-        lines = super().formatException(ei).split("\n")
-        return "\n".join(f"    {escaped(each)}" for each in lines)
+def indented(traceback: str) -> str:
+    """Return a traceback for a log; indented, so that no message in it passes for a record."""
+    return "\n".join(f"    {escaped(each)}" for each in traceback.split("\n"))

@@ -12,7 +12,7 @@ from uuid import uuid4
 import kopf
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.escape import OneLineFormatter
+from hetrl_operator import logs
 from hetrl_operator.cache.informer_cache import InformerCache
 from hetrl_operator.cache.missed_deletes import MissedDeletes
 from hetrl_operator.cache.pending_writes import Place
@@ -53,10 +53,7 @@ def main() -> None:
         settings = from_environment(os.environ)
     except (ValueError, OSError) as error:
         sys.exit(f"hetrl-operator: {error}")
-    handler = logging.StreamHandler()
-    # What objects of users say must not forge a line.
-    handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=settings.log_level, handlers=[handler])
+    logs.configure(settings.log_level)
     # kopf logs every event that it dispatches; we log our own actions instead.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     collect_rarely()

@@ -5,7 +5,6 @@ the informer cache has its job with that spec. ``parse`` reads all other objects
 """
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -27,10 +26,6 @@ from hetrl_core.job.spec import JobSpec
 from hetrl_core.preflight import digest_of, request_of
 from hetrl_operator.model.observed import ParsedSpec
 from hetrl_operator.model.plain import plain
-
-log = logging.getLogger(__name__)
-
-_JOB_CHARS = 200
 
 POD_ROOT = Path("/")
 """Base of a job's relative paths in its pods."""
@@ -98,6 +93,5 @@ def _parsed(text: str, created_at: datetime) -> tuple[ParsedSpec | None, str]:
         return None, str(error).replace("\n", "; ")
     except Exception as error:
         # The index would drop the job, and its status would stay empty for ever.
-        log.exception("spec not read: job=%s", one_line(text, most=_JOB_CHARS))
         return None, one_line(f"the spec cannot be read: {type(error).__name__}: {error}")
     return ParsedSpec(written=job.spec, spec=spec), ""

@@ -7,8 +7,9 @@ characters are escaped, so that no text of others can forge one.
 import logging
 import sys
 import time
+from typing import Any
 
-from hetrl_core.escape import OneLineFormatter
+from hetrl_core.escape import escaped, indented
 
 _PACKAGE = "hetrl_runtime."
 
@@ -23,7 +24,13 @@ def configure(level: int = logging.INFO) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-class _Formatter(OneLineFormatter):
+class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         record.where = record.name.removeprefix(_PACKAGE)
         return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base's name
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # the base's name
+        return indented(super().formatException(ei))
