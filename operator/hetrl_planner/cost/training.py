@@ -41,6 +41,9 @@ class TrainingTime:
 
     data_parallel_seconds: float
     optimizer_seconds: float
+    gather_seconds: float = 0.0
+    """Of a policy's new weights, in the trainer's first process."""
+
     proximal_seconds: float = 0.0
     """Part of the computing: a policy's passes before its first gradient. A critic has none."""
 
@@ -53,6 +56,7 @@ class TrainingTime:
             + self.pipeline_seconds
             + self.data_parallel_seconds
             + self.optimizer_seconds
+            + self.gather_seconds
         )
 
     @property
@@ -64,6 +68,7 @@ class TrainingTime:
             "pipeline bubble": self.pipeline_seconds,
             "gradient all-reduce": self.data_parallel_seconds,
             "HBM bandwidth of the optimizer": self.optimizer_seconds,
+            "gather of the weights": self.gather_seconds,
         }
         return max(terms, key=lambda name: terms[name])
 
@@ -142,6 +147,7 @@ def training_time(
     rings: Sequence[Ring],
     *,
     mode: TrainingMode,
+    gather_seconds: float = 0.0,
 ) -> TrainingTime:
     """Return the time to train on one batch.
 
@@ -162,9 +168,20 @@ def training_time(
         data_parallel_seconds=work.minibatches
         * max(data_parallel_seconds(ring, mode.sharding, passes=passes) for ring in rings),
         optimizer_seconds=work.minibatches * slowest.optimizer_seconds / updates,
+        gather_seconds=gather_seconds + _unsharding_seconds(rings, mode.sharding),
         proximal_seconds=compute_seconds
         * PROXIMAL_PASSES
         / (compute.forwards_of(mode.recompute) + PROXIMAL_PASSES),
+    )
+
+
+def _unsharding_seconds(rings: Sequence[Ring], sharding: Sharding) -> float:
+    """Return the time to make whole tensors of what replicas divide, stage after stage."""
+    if sharding is not Sharding.FULL:
+        return 0.0
+    return sum(
+        all_gather_seconds(ring.wire_bytes, members=ring.members, channel=ring.channel)
+        for ring in rings
     )
 
 

@@ -18,9 +18,9 @@ from hetrl_core.plan.plan import MemoryUse
 from hetrl_core.task import Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.iteration import mean_staleness
-from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.rollouts import OtherStepParts, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
+from hetrl_planner.cost.weights import WeightSync
 from hetrl_planner.layout import step
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout

@@ -11,11 +11,12 @@ from hetrl_core.task import Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.memory import Footprint
-from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
+from hetrl_planner.cost.network import Channel
 from hetrl_planner.cost.rollouts import OtherStepParts, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shares import balanced
 from hetrl_planner.cost.training import Ring, TrainingTime, training_time
+from hetrl_planner.cost.weights import AT_ONCE, WeightSync, gather_seconds
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Misfit, TaskCost
 from hetrl_planner.layout.layout import TaskLayout
@@ -120,17 +121,23 @@ class TaskCosts:
         return found
 
     def _train(self, task: TaskLayout, keys: tuple[ReplicaKey, ...]) -> TaskCost:
-        key = (task.task, keys, self._machines(task), task.mode)
+        ways = self._ways_to_first(task)
+        key = (task.task, keys, self._machines(task), task.mode, ways)
         known = self._trained.get(key)
         if known is None:
-            known = self._compute_training(task, keys, self._rings(task))
+            gathered = self._gather(keys[0], ways)
+            known = self._compute_training(task, keys, self._rings(task), gathered)
             if task.task is Task.CRITIC_TRAINING:
                 known = _without_proximal(known)
             self._trained[key] = known
         return known
 
     def _compute_training(
-        self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
+        self,
+        task: TaskLayout,
+        keys: tuple[ReplicaKey, ...],
+        rings: tuple[Ring, ...],
+        gather_seconds: float,
     ) -> TaskCost:
         assert task.mode is not None
         pipelines = {key: self._replicas.training(key, task.mode.recompute) for key in set(keys)}
@@ -140,7 +147,11 @@ class TaskCosts:
         # Equal replicas only once, but in order: the first of equally slow ones counts as slowest.
         alike = dict.fromkeys(zip(keys, sequences, strict=True))
         time: TrainingTime = training_time(
-            self.work, [(pipelines[key], count) for key, count in alike], rings, mode=task.mode
+            self.work,
+            [(pipelines[key], count) for key, count in alike],
+            rings,
+            mode=task.mode,
+            gather_seconds=gather_seconds,
         )
         shares = tuple([count / per_minibatch for count in sequences])
         return TaskCost(
@@ -150,6 +161,20 @@ class TaskCosts:
             binding=time.binding,
             proximal_seconds=time.proximal_seconds,
         )
+
+    def _ways_to_first(self, task: TaskLayout) -> tuple[Channel | None, ...]:
+        """Return the way from each stage of a policy to its first process; none for others."""
+        if task.task is not Task.ACTOR_TRAINING:
+            return ()
+        machine_of = self.devices.gpu_machines
+        first, *others = [machine_of[stage.gpus[0]] for stage in task.replicas[0]]
+        return (None, *[self.devices.wire(other, first) for other in others])
+
+    def _gather(self, key: ReplicaKey, ways: Sequence[Channel | None]) -> float:
+        """Return the time to gather a policy's weights from the stages of its first replica."""
+        shards = [stage.shard for stage in self._replicas.stages(key)] if ways else []
+        sizes = [BYTES_PER_WEIGHT * each.num_parameters * each.tensor for each in shards]
+        return gather_seconds(zip(sizes, ways, strict=True))
 
     def _machines(self, task: TaskLayout) -> Machines:
         machine_of = self.devices.gpu_machines

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hetrl_planner.cost.iteration import mean_staleness, step_seconds
-from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.rollouts import Generated, OtherStepParts, Rollouts, generated
+from hetrl_planner.cost.weights import WeightSync
 from hetrl_planner.phase1.candidates import RolloutCandidate, TrainingCandidate
 from hetrl_planner.problem.workload import Workload
 

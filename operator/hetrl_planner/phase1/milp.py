@@ -350,7 +350,7 @@ def _read_back(
             work=problem.work,
             training=training,
             rollouts=counts,
-            weights=problem.weights,
+            weights=problem.weights_to(counts),
         ).useful,
         bound=_bound(solver.dual_bound(model.program), problem, goal),
         is_complete=is_complete,

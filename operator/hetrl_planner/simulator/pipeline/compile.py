@@ -78,6 +78,7 @@ class _Compiler:
 
     def __init__(self, plan: Plan, job: JobSpec, snapshot: ClusterSnapshot) -> None:
         assert job.model.architecture is not None
+        self._plan = plan
         self._job = job
         self._snapshot = snapshot
         self._work = workload(job, job.model.architecture)
@@ -113,7 +114,7 @@ class _Compiler:
                     for task in each.scored_by
                 )
             ),
-            routes=weight_routes(self._placed, self._work, self._snapshot),
+            routes=weight_routes(self._plan, self._placed, self._work, self._snapshot),
             shared_gpus=tuple(
                 SharedGpus(name=name)
                 for name in dict.fromkeys(each.shared for each in self._placed if each.shared)
@@ -172,6 +173,8 @@ class _Compiler:
                 for running in range(1, self._num_places(group, stages) + 1)
             ),
             prefill_seconds=max(0.0, prefill_seconds),
+            # The simulator counts the tokens of responses; their prompts are in the cache as well.
+            recompute_seconds_per_token=cost.recompute_seconds / (self._work.response_tokens / 2),
             upload_seconds=wire.latency_seconds,
             gpus=placed.shared,
             dollars_per_hour=self._prices.charge([placed]) / len(group.replicas),
