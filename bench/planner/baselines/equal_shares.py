@@ -18,9 +18,10 @@ from math import ceil
 from hetrl_core.plan.plan import Sharding
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost.memory import Footprint, pass_tokens
-from hetrl_planner.cost.network import AT_ONCE, WeightSync, all_gather_seconds
+from hetrl_planner.cost.network import all_gather_seconds
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.training import Ring, training_time
+from hetrl_planner.cost.weights import AT_ONCE, WeightSync
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
@@ -100,7 +101,11 @@ class EqualShares(Evaluator):
         sequences = ceil(per_minibatch / len(keys))
         replicas = [self._replicas.training(key, task.mode.recompute) for key in keys]
         time = training_time(
-            self.work, [(each, sequences) for each in replicas], rings, mode=task.mode
+            self.work,
+            [(each, sequences) for each in replicas],
+            rings,
+            mode=task.mode,
+            gather_seconds=self._gather(task, keys[0]),
         )
         cost = _equal_cost(time.total_seconds, len(keys), self.work.batch_size, time.binding)
         return replace(cost, proximal_seconds=time.proximal_seconds)

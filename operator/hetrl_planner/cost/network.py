@@ -4,12 +4,17 @@ Alpha is a channel's latency, beta the inverse of its bandwidth in one direction
 are priced as rings (Thakur, Rabenseifner and Gropp, 2005, section 4).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, permutations
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind
 
 INTRA_NODE_LATENCY_SECONDS = 3e-6
 """Per hop of a collective inside a machine. Ours: NCCL's small all-reduces over NVLink."""
+
+MAX_EXACT_REGIONS = 7
+"""Regions up to which the best ring through them is found by trying every order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +55,39 @@ def all_reduce_seconds(size_bytes: float, *, members: int, channel: Channel) -> 
 def all_gather_seconds(size_bytes: float, *, members: int, channel: Channel) -> float:
     """Return the time of a ring all-gather or reduce-scatter: half of an all-reduce's."""
     return all_reduce_seconds(size_bytes, members=members, channel=channel) / 2
+
+
+def ring_through(snapshot: ClusterSnapshot, regions: Sequence[str]) -> Channel:
+    """Return the slowest wire of the best ring through the machines of regions, in their order."""
+    first, *others = regions
+    if not others:
+        return between_machines(snapshot, first, first)
+    orders: Iterable[Sequence[str]] = (
+        permutations(others)
+        if len(regions) <= MAX_EXACT_REGIONS
+        else (_nearest_first(snapshot, first, others),)
+    )
+    return max(
+        (_slowest(snapshot, (first, *order, first)) for order in orders),
+        key=lambda channel: (channel.bytes_per_second, -channel.latency_seconds),
+    )
+
+
+def _slowest(snapshot: ClusterSnapshot, order: Sequence[str]) -> Channel:
+    hops = [between_machines(snapshot, source, target) for source, target in pairwise(order)]
+    return Channel(
+        bytes_per_second=min(hop.bytes_per_second for hop in hops),
+        latency_seconds=max(hop.latency_seconds for hop in hops),
+    )
+
+
+def _nearest_first(snapshot: ClusterSnapshot, first: str, others: Sequence[str]) -> list[str]:
+    left, order = set(others), [first]
+    while left:
+        last = order[-1]
+        fastest = max(
+            sorted(left), key=lambda each: between_machines(snapshot, last, each).bytes_per_second
+        )
+        left.remove(fastest)
+        order.append(fastest)
+    return order[1:]

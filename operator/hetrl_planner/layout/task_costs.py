@@ -125,19 +125,14 @@ class TaskCosts:
         key = (task.task, keys, self._machines(task), task.mode, ways)
         known = self._trained.get(key)
         if known is None:
-            gathered = self._gather(keys[0], ways)
-            known = self._compute_training(task, keys, self._rings(task), gathered)
+            known = self._compute_training(task, keys, self._rings(task))
             if task.task is Task.CRITIC_TRAINING:
                 known = _without_proximal(known)
             self._trained[key] = known
         return known
 
     def _compute_training(
-        self,
-        task: TaskLayout,
-        keys: tuple[ReplicaKey, ...],
-        rings: tuple[Ring, ...],
-        gather_seconds: float,
+        self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
     ) -> TaskCost:
         assert task.mode is not None
         pipelines = {key: self._replicas.training(key, task.mode.recompute) for key in set(keys)}
@@ -151,7 +146,7 @@ class TaskCosts:
             [(pipelines[key], count) for key, count in alike],
             rings,
             mode=task.mode,
-            gather_seconds=gather_seconds,
+            gather_seconds=self._gather(task, keys[0]),
         )
         shares = tuple([count / per_minibatch for count in sequences])
         return TaskCost(
@@ -170,8 +165,9 @@ class TaskCosts:
         first, *others = [machine_of[stage.gpus[0]] for stage in task.replicas[0]]
         return (None, *[self.devices.wire(other, first) for other in others])
 
-    def _gather(self, key: ReplicaKey, ways: Sequence[Channel | None]) -> float:
+    def _gather(self, task: TaskLayout, key: ReplicaKey) -> float:
         """Return the time to gather a policy's weights from the stages of its first replica."""
+        ways = self._ways_to_first(task)
         shards = [stage.shard for stage in self._replicas.stages(key)] if ways else []
         sizes = [BYTES_PER_WEIGHT * each.num_parameters * each.tensor for each in shards]
         return gather_seconds(zip(sizes, ways, strict=True))

@@ -44,11 +44,8 @@ def alternatives(space: Space, goal: Goal, searcher: Searcher) -> tuple[Alternat
         if searcher.should_stop():
             break
         best = searcher.best(part, goal)
-        found.append(
-            Alternative(
-                kind=kind, trains_only=trains_only, space=part, choice=best.choice if best else None
-            )
-        )
+        choice = best.choice.delivered(part.snapshot) if best else None
+        found.append(Alternative(kind=kind, trains_only=trains_only, space=part, choice=choice))
     return tuple(found)
 
 

@@ -3,15 +3,14 @@
 ``milp`` solves it, and ``iterate`` orders the problems.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_planner.cost.weights import USUAL_READERS, WeightSync, weight_syncs
 from hetrl_planner.phase1.candidates import RolloutCandidate, TrainingCandidate
-from hetrl_planner.phase1.choice import Choice, RolloutShare
+from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.problem.goals import DOLLARS_PER_GPU, Cheapest, FewestGpus, Limits
 from hetrl_planner.problem.sites import Site
 from hetrl_planner.problem.workload import Workload
@@ -31,21 +30,16 @@ class Problem:
 
     @cached_property
     def weights(self) -> Mapping[str, WeightSync]:
-        """The wait of rollouts for a new version by their region, which the program decides on."""
-        regions = sorted({site.region for site in self.sites})
-        return {region: self._syncs({region: USUAL_READERS})[region] for region in regions}
-
-    def weights_to(self, rollouts: Sequence[RolloutShare]) -> Mapping[str, WeightSync]:
-        """Return the wait of these rollouts, by their region."""
-        readers: Counter[str] = Counter()
-        for share in rollouts:
-            readers[share.candidate.site.region] += share.num_replicas
-        return self._syncs(readers)
-
-    def _syncs(self, readers: Mapping[str, int]) -> Mapping[str, WeightSync]:
-        return weight_syncs(
-            self.work, self.snapshot, trainer_region=self.trainer_region, readers=readers
-        )
+        """The wait of rollouts by region, as many as usual: the program decides on their number."""
+        return {
+            region: weight_syncs(
+                self.work,
+                self.snapshot,
+                trainer_region=self.trainer_region,
+                readers={region: USUAL_READERS},
+            )[region]
+            for region in sorted({site.region for site in self.sites})
+        }
 
 
 def price(goal: Cheapest | FewestGpus, choice: Choice) -> float:

@@ -197,4 +197,4 @@ def _reading_seconds(new: Plan) -> float:
         ),
         default=0,
     )
-    return most / READ_BYTES_PER_SECOND
+    return most / CHECKPOINT_READ.value

@@ -1,7 +1,8 @@
 """Compilation of a plan to a pipeline; only this module knows plans and costs.
 
-Speeds come from the cost model, term by term; shares of work from each group's predicted
-rate. The simulation replaces the averages of the cost model (lengths, loads, waiting).
+Speeds come from the cost model on the given fleet, term by term. A plan gives shapes, places,
+shares of work and ways of weights; its own rates do not count. The simulation replaces the averages
+of the cost model (lengths, loads, waiting).
 """
 
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ class _Compiler:
         self._work = workload(job, job.model.architecture)
         self._prices = Prices(job.resources, snapshot)
         self._placed = place(plan, snapshot)
-        self._turns = TrainingTurns(self._placed, self._work, self._placed_stages)
+        self._turns = TrainingTurns(self._placed, self._work, snapshot, self._placed_stages)
         training = plan.groups_with(Task.ACTOR_TRAINING)
         if not training or not plan.groups_with(Task.ACTOR_GENERATION):
             raise ValueError("a plan must have groups for actor training and actor generation")
@@ -128,6 +129,7 @@ class _Compiler:
         shared = {each.shared for each in self._placed}
         return TrainerSpec(
             step_seconds=turns.seconds[turns.main] + self._inside_trainer_seconds(trained),
+            publish_seconds=turns.gather_seconds,
             minibatches=self._work.minibatches,
             checkpoint_every_steps=self._job.training.checkpoint_every_steps,
             gpus=(turns.main,) if turns.main in shared else (),
