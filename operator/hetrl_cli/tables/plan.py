@@ -23,6 +23,7 @@ from hetrl_core.plan.plan import (
 )
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_core.units import GIB, gib
+from hetrl_core.weights.way import WeightWay
 from hetrl_planner.whatif.bottlenecks import Explanation
 
 _TASK_WORDS = {
@@ -56,6 +57,7 @@ def show_plan(
             _groups(plan, fleet),
             Text(),
             _expected(plan, job, fleet),
+            *_weights(plan),
             *(_why(why, job) if why else ()),
             *_rejected(plan),
             *(Text(f"note: {each}", style="yellow") for each in notes),
@@ -111,6 +113,36 @@ def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
         ("gap to bound", "not known" if plan.gap is None else f"{100 * plan.gap:.2f} %"),
     )
     return pairs("What to expect", rows)
+
+
+_WAY_WORDS = {
+    WeightWay.WHOLE: "each rollout fetches all of them",
+    WeightWay.PATCHES: "each rollout fetches what changed",
+    WeightWay.RELAYED_WHOLE: "one rollout fetches all of them, the others from it",
+    WeightWay.RELAYED_PATCHES: "one rollout fetches what changed, the others all of them from it",
+    WeightWay.BROADCAST: "broadcast to all rollouts at once, in the clear",
+}
+
+
+def _weights(plan: Plan) -> list[Table | Text]:
+    """Say how new weights reach each region; nothing if the plan leaves it to the runtime."""
+    if not plan.weight_paths:
+        return []
+    table = titled(
+        "How new weights travel",
+        *("region", "way"),
+        figures=("rollouts", "sent", "there after", "pause"),
+    )
+    for each in plan.weight_paths:
+        table.add_row(
+            each.region,
+            _WAY_WORDS[each.way],
+            str(each.readers),
+            gib(each.sent_bytes) if each.sent_bytes else "",
+            duration(each.transfer_seconds),
+            duration(each.load_seconds),
+        )
+    return [Text(), table]
 
 
 def _binding(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> list[str]:
