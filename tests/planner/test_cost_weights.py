@@ -203,7 +203,7 @@ def test_stated_way_is_priced_as_stated() -> None:
     assert found.way is WeightWay.RELAYED_WHOLE
 
 
-def test_rollouts_wait_for_the_rest_of_a_patch_after_its_bytes() -> None:
+def test_patch_takes_longer_than_its_bytes_and_application() -> None:
     delivery = a_delivery(SLOW)
     bytes_alone = 0.01 * delivery.size_bytes / SLOW.bytes_per_second
     assert delivery.seconds(WeightWay.PATCHES) > bytes_alone + applying_seconds(16e9)

@@ -99,7 +99,7 @@ class EqualShares(Evaluator):
         assert task.mode is not None
         per_minibatch = ceil(self.work.batch_size / self.work.minibatches)
         sequences = ceil(per_minibatch / len(keys))
-        replicas = [self._replicas.training(key, task.mode.recompute) for key in keys]
+        replicas = self._pipelines(task, keys)
         time = training_time(
             self.work,
             [(each, sequences) for each in replicas],

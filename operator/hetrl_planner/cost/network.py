@@ -4,6 +4,7 @@ Alpha is a channel's latency, beta the inverse of its bandwidth in one direction
 are priced as rings (Thakur, Rabenseifner and Gropp, 2005, section 4).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
@@ -55,6 +56,40 @@ def all_reduce_seconds(size_bytes: float, *, members: int, channel: Channel) -> 
 def all_gather_seconds(size_bytes: float, *, members: int, channel: Channel) -> float:
     """Return the time of a ring all-gather or reduce-scatter: half of an all-reduce's."""
     return all_reduce_seconds(size_bytes, members=members, channel=channel) / 2
+
+
+Place = tuple[str, str]
+"""A machine and its region."""
+
+
+def hop_sharing(snapshot: ClusterSnapshot, hops: Sequence[tuple[Place, Place]]) -> list[float]:
+    """Return into how many parts each hop's bandwidth is divided, for hops that are used at once.
+
+    All hops between two regions share their link, and those from or to a machine its network card,
+    which has the rate of a link within the region. Hops inside a machine share nothing.
+    """
+    leaving = [hop for hop in hops if hop[0][0] != hop[1][0]]
+    links = Counter((source[1], target[1]) for source, target in leaving)
+    cards_out = Counter(source for source, _ in leaving)
+    cards_in = Counter(target for _, target in leaving)
+
+    def parts(source: Place, target: Place) -> float:
+        if source[0] == target[0]:
+            return 1.0
+        rate = between_machines(snapshot, source[1], target[1]).bytes_per_second
+        crossing = links[source[1], target[1]] if source[1] != target[1] else 1
+        return max(
+            float(crossing),
+            cards_out[source] * rate / _card(snapshot, source),
+            cards_in[target] * rate / _card(snapshot, target),
+        )
+
+    return [parts(*hop) for hop in hops]
+
+
+def _card(snapshot: ClusterSnapshot, place: Place) -> float:
+    """Return the rate of a machine's network card: no link of it is faster."""
+    return between_machines(snapshot, place[1], place[1]).bytes_per_second
 
 
 def ring_through(snapshot: ClusterSnapshot, regions: Sequence[str]) -> Channel:

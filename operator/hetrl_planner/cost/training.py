@@ -17,7 +17,6 @@ from hetrl_planner.cost.network import (
     all_gather_seconds,
     all_reduce_seconds,
     inside_machine,
-    transfer_seconds,
 )
 from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.problem.workload import Workload
@@ -93,10 +92,14 @@ class Turn:
     compute_seconds: float
     tensor_parallel_seconds: float
     hop_seconds: float
+    """To send its messages to the next stage and back."""
+
+    latency_seconds: float = 0.0
+    """Of one message: sequences follow each other, so it is paid once on the way and once back."""
 
     @property
     def total_seconds(self) -> float:
-        """All of it."""
+        """All of it but the latency."""
         return self.compute_seconds + self.tensor_parallel_seconds + self.hop_seconds
 
 
@@ -121,11 +124,22 @@ class TrainingPipeline:
 
 
 def pipeline(
-    work: Workload, stages: Sequence[PlacedStage], *, recompute: Recompute
+    work: Workload,
+    stages: Sequence[PlacedStage],
+    *,
+    recompute: Recompute,
+    sharing: Sequence[float] = (),
 ) -> TrainingPipeline:
-    """Return the turns of one training replica."""
+    """Return the turns of one training replica.
+
+    ``sharing`` says by stage how many parts its hop's bandwidth is divided into; empty: none is.
+    """
+    parts = sharing or [1.0] * len(stages)
     return pipeline_of(
-        [turn(stage, work, recompute) for stage in stages],
+        [
+            turn(stage, work, recompute, sharing=each)
+            for stage, each in zip(stages, parts, strict=True)
+        ],
         [compute.optimizer_seconds(stage.shard, stage.kind) for stage in stages],
     )
 
@@ -136,7 +150,7 @@ def pipeline_of(turns: Sequence[Turn], optimizer_seconds: Sequence[float]) -> Tr
     longest = max(seconds)
     return TrainingPipeline(
         slowest=turns[seconds.index(longest)],
-        others_seconds=sum(seconds) - longest,
+        others_seconds=sum(seconds) - longest + 2 * sum(each.latency_seconds for each in turns),
         optimizer_seconds=max(optimizer_seconds),
     )
 
@@ -211,20 +225,32 @@ def data_parallel_seconds(ring: Ring, sharding: Sharding, *, passes: int) -> flo
     return gradients / 2 + 2 * passes * gather
 
 
-def turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
-    """Return one stage's time to train on one sequence."""
+def turn(stage: PlacedStage, work: Workload, recompute: Recompute, *, sharing: float = 1.0) -> Turn:
+    """Return one stage's time to train on one sequence.
+
+    Of ``sharing`` pipelines that send over one link or card, others compute while one sends: a turn
+    is as long as a stage's own work and message, or as all messages that share the link.
+    """
     once = all_reduce_seconds(
         hidden_bytes(work), members=stage.shard.tensor, channel=inside_machine(stage.kind)
     )
-    hop = 2 * transfer_seconds(hidden_bytes(work), stage.hop) if stage.hop else 0.0
-    return Turn(
-        compute_seconds=compute.training_seconds(
-            stage.shard,
-            stage.kind,
-            tokens=work.sample_tokens,
-            recompute=recompute,
-            forward_only_passes=PROXIMAL_PASSES,
-        ),
-        tensor_parallel_seconds=ALL_REDUCES[recompute] * stage.shard.num_layers * once,
-        hop_seconds=hop,
+    computing = compute.training_seconds(
+        stage.shard,
+        stage.kind,
+        tokens=work.sample_tokens,
+        recompute=recompute,
+        forward_only_passes=PROXIMAL_PASSES,
     )
+    reducing = ALL_REDUCES[recompute] * stage.shard.num_layers * once
+    sending = message_seconds(work, stage.hop) if stage.hop else 0.0
+    return Turn(
+        compute_seconds=computing,
+        tensor_parallel_seconds=reducing,
+        hop_seconds=max(sending, sharing * sending - computing - reducing),
+        latency_seconds=stage.hop.latency_seconds if stage.hop else 0.0,
+    )
+
+
+def message_seconds(work: Workload, hop: Channel) -> float:
+    """Return the time of a sequence's messages over a hop: forward twice, and gradients back."""
+    return (2 + PROXIMAL_PASSES) * hidden_bytes(work) / hop.bytes_per_second

@@ -207,7 +207,13 @@ class _Copies:
 
     @cached_property
     def _pipelines(self) -> dict[Recompute, TrainingPipeline]:
-        return {each: pipeline(self.work, self._stages, recompute=each) for each in Recompute}
+        # Each share of a machine has a hop of its own over the machine's network card.
+        shares = max(1, self.site.largest_machine_gpus // self.split.share_size)
+        parts = [float(shares)] * len(self._stages) if self.split.num_shares > 1 else ()
+        return {
+            each: pipeline(self.work, self._stages, recompute=each, sharing=parts)
+            for each in Recompute
+        }
 
     @cached_property
     def _scoring(self) -> Pace:

@@ -5,12 +5,20 @@ A plan states rates of its own; they are those of the fleet that it was made for
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, pairwise
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.plan.plan import REPLICATED, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
-from hetrl_planner.cost.network import Channel, between_machines, inside_machine, ring_through
+from hetrl_planner.cost.network import (
+    Channel,
+    Place,
+    between_machines,
+    hop_sharing,
+    inside_machine,
+    ring_through,
+)
 from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.cost.training import Ring, TrainingTime, pipeline, training_time
 from hetrl_planner.cost.weights import gather_seconds
@@ -41,10 +49,12 @@ class TrainingCosts:
         per_minibatch = -(-self._work.batch_size // self._work.minibatches)
         shares = [
             (
-                pipeline(self._work, self._stages(group), recompute=mode.recompute),
+                pipeline(
+                    self._work, self._stages(group), recompute=mode.recompute, sharing=sharing
+                ),
                 max(1, round(per_minibatch * max(each.work_share for each in group.replicas))),
             )
-            for group in groups
+            for group, sharing in zip(groups, self._sharing(groups), strict=True)
         ]
         return training_time(
             self._work,
@@ -53,6 +63,19 @@ class TrainingCosts:
             mode=mode,
             gather_seconds=self._gather_seconds(groups[0]) if task is Task.ACTOR_TRAINING else 0.0,
         )
+
+    def _sharing(self, groups: Sequence[ReplicaGroup]) -> Iterator[list[float]]:
+        """Yield by group the parts of its hops' bandwidth: of its replicas' the most, by stage."""
+        hops: list[tuple[Place, Place]] = []
+        for group in groups:
+            for replica in group.replicas:
+                places = [(each.machine, each.region) for each in stages_of(group, replica)]
+                hops += pairwise(places)
+        parts = iter(hop_sharing(self._snapshot, hops))
+        for group in groups:
+            between = group.parallelism.num_stages - 1
+            rows = [list(islice(parts, between)) for _ in group.replicas]
+            yield [*map(max, zip(*rows, strict=True)), 1.0]
 
     def _rings(self, groups: Sequence[ReplicaGroup]) -> Iterator[Ring]:
         """Yield the gradients' ring of each stage; those that leave a machine share its network."""
