@@ -38,7 +38,8 @@ ASYNC = a_job(MODEL, max_staleness=2)
 def test_pipeline_has_the_plans_replicas_places_times_and_price() -> None:
     made = planned(ASYNC)
     pipeline = compile_plan(made, ASYNC, FLEET)
-    assert pipeline.trainer.step_seconds == pytest.approx(made.prediction.training_seconds)
+    trained = pipeline.trainer.step_seconds + pipeline.trainer.publish_seconds
+    assert trained == pytest.approx(made.prediction.training_seconds)
     assert pipeline.dollars_per_hour == pytest.approx(made.prediction.dollars_per_hour)
     generating = made.groups_with(Task.ACTOR_GENERATION)
     assert [(each.num_replicas, each.num_places) for each in pipeline.rollouts] == [
@@ -48,6 +49,29 @@ def test_pipeline_has_the_plans_replicas_places_times_and_price() -> None:
     for each, group in zip(pipeline.rollouts, generating, strict=True):
         sample_seconds = 512 * each.token_seconds[-1] + each.num_places * each.prefill_seconds
         assert each.num_places / sample_seconds == pytest.approx(group.samples_per_second, rel=0.02)
+
+
+def test_training_takes_what_the_given_fleet_needs() -> None:
+    made = a_plan(
+        trainer=("a100-40gb-0", 2, "A100-40GB", "local"),
+        rollouts=("a100-40gb-0", 2, "A100-40GB", "local"),
+    )
+    trainer = compile_plan(made, ASYNC, FLEET).trainer
+    stated_faster = replace(
+        made,
+        groups=tuple(
+            replace(each, samples_per_second=2 * each.samples_per_second) for each in made.groups
+        ),
+    )
+    slower = replace(
+        FLEET,
+        gpu_kinds=tuple(
+            replace(each, bf16_flops=0.5 * each.bf16_flops) for each in FLEET.gpu_kinds
+        ),
+    )
+
+    assert compile_plan(stated_faster, ASYNC, FLEET).trainer == trainer
+    assert compile_plan(made, ASYNC, slower).trainer.step_seconds > 1.5 * trainer.step_seconds
 
 
 @pytest.mark.slow
@@ -187,7 +211,8 @@ def test_policy_and_its_critic_keep_step(kl_coefficient: float) -> None:
     # The step includes what both read and score; no other stage does it.
     assert pipeline.stages == ()
     (critic,) = pipeline.trainer.beside
-    longest = max(pipeline.trainer.step_seconds, critic.step_seconds)
+    policy = pipeline.trainer
+    longest = max(policy.step_seconds + policy.publish_seconds, critic.step_seconds)
     assert longest == pytest.approx(made.prediction.training_seconds, rel=0.02)
     assert pipeline.dollars_per_hour == pytest.approx(made.prediction.dollars_per_hour)
     assert play(pipeline, steps=8).step_seconds.mean >= longest * (1 - 1e-9)

@@ -222,8 +222,11 @@ def _of_job(
 
 
 def _priced(given: Plan, job: JobSpec, fleet: ClusterSnapshot) -> float | None:
-    """Return the step that a given plan should take: it may be edited, or of another fleet."""
-    found = predict(given, fleet, job)
+    """Return the step that a given plan should take: it may be edited, or of another fleet.
+
+    Plans of earlier releases, and previews of what no release runs, state no ways of weights.
+    """
+    found = predict(given, fleet, job) if given.weight_paths else None
     return found.step_seconds if found else None
 
 
