@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetrl_api.plan.ranges import compress
+from hetrl_cli.tables.explanation import lost_rate, origins, remedy
 from hetrl_cli.tables.table import pairs, titled
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, MaximiseThroughput
@@ -57,7 +58,7 @@ def show_plan(
             _groups(plan, fleet),
             Text(),
             _expected(plan, job, fleet),
-            *_weights(plan),
+            *_weights(plan, job),
             *(_why(why, job) if why else ()),
             *_rejected(plan),
             *(Text(f"note: {each}", style="yellow") for each in notes),
@@ -98,6 +99,7 @@ def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
             f"weight sync {duration(expected.weight_sync_seconds)})",
         ),
         ("samples/s", rate(expected.samples_per_second)),
+        *((("why not more", lost),) if (lost := lost_rate(plan)) else ()),
         ("all steps", f"{job.training.steps} in {duration(seconds)}"),
         (
             "price",
@@ -110,6 +112,7 @@ def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
             f"at most {job.algorithm.max_staleness}",
         ),
         ("binds", "; ".join(_binding(plan, job, fleet))),
+        *((("relieved by", found),) if (found := remedy(expected.bottleneck)) else ()),
         ("gap to bound", "not known" if plan.gap is None else f"{100 * plan.gap:.2f} %"),
     )
     return pairs("What to expect", rows)
@@ -124,7 +127,7 @@ _WAY_WORDS = {
 }
 
 
-def _weights(plan: Plan) -> list[Table | Text]:
+def _weights(plan: Plan, job: JobSpec) -> list[Table | Text]:
     """Say how new weights reach each region; nothing if the plan leaves it to the runtime."""
     if not plan.weight_paths:
         return []
@@ -142,7 +145,10 @@ def _weights(plan: Plan) -> list[Table | Text]:
             duration(each.transfer_seconds),
             duration(each.load_seconds),
         )
-    return [Text(), table]
+    rests = [
+        Text(f"{origin}: {'; '.join(names)}", style="dim") for origin, names in origins(plan, job)
+    ]
+    return [Text(), table, *rests]
 
 
 def _binding(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> list[str]:
