@@ -108,7 +108,9 @@ class EqualShares(Evaluator):
             gather_seconds=self._gather(task, keys[0]),
         )
         cost = _equal_cost(time.total_seconds, len(keys), self.work.batch_size, time.binding)
-        return replace(cost, proximal_seconds=time.proximal_seconds)
+        return replace(
+            cost, proximal_seconds=time.proximal_seconds, gather_seconds=time.gather_seconds
+        )
 
     @cached_method
     def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:

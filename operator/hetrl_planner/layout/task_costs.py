@@ -155,6 +155,7 @@ class TaskCosts:
             rates=tuple([self.work.batch_size * share / time.total_seconds for share in shares]),
             binding=time.binding,
             proximal_seconds=time.proximal_seconds,
+            gather_seconds=time.gather_seconds,
         )
 
     def _pipelines(self, task: TaskLayout, keys: Sequence[ReplicaKey]) -> list[TrainingPipeline]:
@@ -250,6 +251,17 @@ class TaskCosts:
             rates=tuple(n / seconds for n in counts),
             binding="compute",
         )
+
+
+def without_gather(policy: TaskCost) -> TaskCost:
+    """Return a policy's cost where its weights are served from the GPUs that train them."""
+    seconds = policy.seconds - policy.gather_seconds
+    return replace(
+        policy,
+        seconds=seconds,
+        rates=tuple(policy.seconds / seconds * rate for rate in policy.rates),
+        gather_seconds=0.0,
+    )
 
 
 def _without_proximal(policy: TaskCost) -> TaskCost:

@@ -36,7 +36,7 @@ class WeightPaths:
     @cached_property
     def syncs(self) -> tuple[WeightSync, ...]:
         """The wait of each generating replica for a new version."""
-        if self._is_resharded:
+        if self.is_resharded:
             return tuple(
                 WeightSync(transfer_seconds=0.0, load_seconds=self._reshard_seconds(replica))
                 for replica in self._generation
@@ -58,7 +58,7 @@ class WeightPaths:
     @cached_property
     def fetches(self) -> Mapping[str, WeightSync]:
         """The way to each region of rollouts; none where weights are gathered in place."""
-        if self._is_resharded:
+        if self.is_resharded:
             return {}
         return weight_syncs(
             self._work,
@@ -69,7 +69,7 @@ class WeightPaths:
         )
 
     @cached_property
-    def _is_resharded(self) -> bool:
+    def is_resharded(self) -> bool:
         """Whether weights never leave the GPUs that train: this release has no such way."""
         return self._shares_gpus and not self._work.programs_stay
 

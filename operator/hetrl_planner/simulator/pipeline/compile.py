@@ -129,7 +129,7 @@ class _Compiler:
         shared = {each.shared for each in self._placed}
         return TrainerSpec(
             step_seconds=turns.seconds[turns.main] + self._inside_trainer_seconds(trained),
-            publish_seconds=turns.gather_seconds,
+            publish_seconds=0.0 if self._gathers_in_place else turns.gather_seconds,
             minibatches=self._work.minibatches,
             checkpoint_every_steps=self._job.training.checkpoint_every_steps,
             gpus=(turns.main,) if turns.main in shared else (),
@@ -146,6 +146,15 @@ class _Compiler:
                 [*trained, *filter(turns.keeps_step, self._placed)]
             ),
         )
+
+    @property
+    def _gathers_in_place(self) -> bool:
+        """Whether weights never leave the GPUs that train, so that no way of theirs is stated."""
+        tasks = {task for name in self._turns.seconds for task in self._tasks_on(name)}
+        return not self._plan.weight_paths and Task.ACTOR_GENERATION in tasks
+
+    def _tasks_on(self, gpus: str) -> set[Task]:
+        return {task for each in self._placed if each.shared == gpus for task in each.group.tasks}
 
     def _inside_trainer_seconds(self, placed: Sequence[PlacedGroup]) -> float:
         """Return the time of a reference that no group names: the trainer scores with it."""
