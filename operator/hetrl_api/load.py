@@ -135,7 +135,7 @@ def read_fleet(text: str) -> Fleet:
     if others:
         raise InvalidObjectError(others)
     fleet = fleet_of(nodes, topologies=topologies)
-    if not fleet.places:
+    if not fleet.places and not any(each.kind and each.kind.obstacle for each in fleet.absences):
         raise InvalidObjectError(
             fleet.left_out(ResourcesSpec()) or ["no machine with GPUs: give spec.pools or Nodes"]
         )

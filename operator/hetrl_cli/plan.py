@@ -91,6 +91,7 @@ def command(
         job = read_job(job_file)
         machines = requested_fleet(topology, context=context)
         fleet, left_out = machines.snapshot(job.resources), machines.left_out(job.resources)
+        warnings = machines.warnings(job.resources)
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error
     if frontier_points:
@@ -101,7 +102,7 @@ def command(
     if isinstance(outcome, Infeasible):
         _refuse(outcome, output=output, left_out=left_out)
     else:
-        notes = (*left_out, *_assumed(fleet), *_notes(outcome, job))
+        notes = (*left_out, *warnings, *_assumed(fleet), *_notes(outcome, job))
         if compared_with is not None:
             _compare(outcome, job, compared_with, context=context, notes=notes)
             return

@@ -139,6 +139,41 @@ def test_fleet_of_unknown_gpus_is_reported() -> None:
         load_fleet(fleet_text(a_node("n1", product="Voodoo-3")))
 
 
+@pytest.mark.parametrize(
+    ("capability", "names"),
+    [
+        pytest.param({}, ["l4-000"], id="catalogue"),
+        pytest.param({"computeCapability": 8.0}, ["l4-000", "t4-000"], id="topology"),
+    ],
+)
+def test_gpus_without_bfloat16_are_left_out_with_remedy(
+    capability: dict[str, float], names: list[str]
+) -> None:
+    pools = [
+        {"name": each.lower(), "gpuKind": each, "machines": 1, "gpusPerMachine": 4}
+        for each in ("L4", "T4")
+    ]
+    topology = a_topology({"spec.pools": pools, "spec.gpuKinds": [{"name": "T4", **capability}]})
+    fleet = read_fleet(json.dumps(topology))
+    assert [place.machine.name for place in fleet.places] == names
+    said = "; ".join(fleet.left_out(ResourcesSpec()))
+    is_named = "no bfloat16" in said and "such as A10G" in said
+    assert is_named is not bool(capability)
+
+
+def test_node_without_bfloat16_stays_known_to_its_pods() -> None:
+    fleet = read_fleet(fleet_text(a_node("n1", product="Tesla-V100-SXM2-16GB")))
+    assert not fleet.places
+    (closed,) = fleet.closed(ResourcesSpec(), {"n1"})
+    assert closed.machine
+    assert closed.machine.num_gpus == 8
+
+
+def test_topology_records_fp8_peak() -> None:
+    topology = a_topology({"spec.gpuKinds": [{"name": "L4", "peakTeraflops": {"fp8": 200}}]})
+    assert load_fleet(json.dumps(topology)).kind("L4").fp8_flops == 200e12
+
+
 def test_topology_overrides_the_catalogue_and_adds_kinds() -> None:
     teraflops = {"bf16": 100}
     fleet = load_fleet(

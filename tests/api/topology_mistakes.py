@@ -26,9 +26,9 @@ INVALID_TOPOLOGIES = [
             ("spec.links must join two regions",),
         ),
         (
-            "a peak of fp8",
-            {"spec.gpuKinds": [{"name": "L4", "peakTeraflops": {"fp8": 242}}]},
-            ("spec.gpuKinds.peakTeraflops.fp8 is not supported yet",),
+            "no compute capability",
+            {"spec.gpuKinds": [{"name": "L4", "computeCapability": 0}]},
+            ("spec.gpuKinds", "computeCapability"),
         ),
         (
             "a machine without GPUs",

@@ -261,6 +261,22 @@ def test_impossible_fleet_is_refused(tmp_path: Path, topology: dict[str, Any], s
     is_refused(ask(tmp_path, {}, topology=topology), exit_code=1, said=said)
 
 
+@pytest.mark.parametrize("kind", ["T4", "V100-32GB"])
+def test_fleet_without_bfloat16_gives_no_plan(tmp_path: Path, kind: str) -> None:
+    topology = {"pools": [{**POOLS[0], "gpuKind": kind}]}
+    result = ask(tmp_path, {}, topology=topology)
+    assert result.exit_code == 2, result.output
+    assert f"{kind} has compute capability 7." in result.stderr
+    assert "use GPUs of compute capability 8.0 or more" in result.stderr
+
+
+def test_consumer_card_is_planned_with_warning(tmp_path: Path) -> None:
+    topology = {"pools": [{**POOLS[0], "gpuKind": "RTX-4090", "machines": 2}]}
+    result = ask(tmp_path, {}, topology=topology, output="json")
+    assert result.exit_code == 0, result.output
+    assert "note: RTX-4090 is a consumer card" in result.stderr
+
+
 def in_regions(*regions: str) -> dict[str, Any]:
     return {
         "pools": [{**POOLS[0], "name": f"a-{each}", "region": each} for each in regions],

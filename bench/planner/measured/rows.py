@@ -16,27 +16,18 @@ from bench.planner.measured.case import (
     Transfer,
 )
 from hetrl_core.fleet.catalogue import CATALOGUE
-from hetrl_core.fleet.snapshot import GpuKind
 from hetrl_core.job.architecture import ModelArchitecture
 from hetrl_core.job.spec import Engine
 from hetrl_core.plan.plan import Recompute
 from hetrl_core.task import Task
-from hetrl_core.units import GIGA, MIB, TERA
+from hetrl_core.units import GIGA
 from hetrl_planner.problem.workload import Workload
 from tests.builders import ARCHITECTURES
 
 # GPUs, links, models
 
 _KINDS = {kind.name: kind for kind in CATALOGUE}
-GB200 = GpuKind(
-    name="GB200",
-    memory_bytes=189_471 * MIB,
-    bf16_flops=2500 * TERA,
-    hbm_bytes_per_second=8000 * GIGA,
-    intra_node_bytes_per_second=900 * GIGA,
-    dollars_per_hour=0.0,
-)
-"""NVIDIA's GB200 NVL72 data sheet, a GPU: the catalogue has none. Dense bf16."""
+GB200 = replace(_KINDS["GB200"], dollars_per_hour=0.0)
 
 NVLINK_RACK = 900 * GIGA
 DGX_H100 = 8 * 50 * GIGA

@@ -12,6 +12,9 @@ from itertools import combinations
 
 from hetrl_core.limits import above_zero, at_least
 
+BF16_CAPABILITY = 8.0
+"""Least compute capability with bfloat16 tensor cores (CUDA C++ programming guide)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuKind:
@@ -37,6 +40,15 @@ class GpuKind:
     memory_efficiency: float = 0.75
     """Share of the HBM bandwidth that decoding reaches."""
 
+    fp8_flops: float | None = None
+    """Dense peak, operations per second. Recorded: this release computes in bf16."""
+
+    compute_capability: float | None = None
+    """CUDA's; ``None`` where it is not known."""
+
+    is_consumer: bool = False
+    """Whether it is a card for desktop computers."""
+
     def __post_init__(self) -> None:
         for name in (
             "memory_bytes",
@@ -46,11 +58,36 @@ class GpuKind:
         ):
             above_zero(f"{self.name}: {name}", getattr(self, name))
         at_least(f"{self.name}: dollars_per_hour", self.dollars_per_hour, 0)
+        above_zero(f"{self.name}: fp8_flops", self.fp8_flops)
+        above_zero(f"{self.name}: compute_capability", self.compute_capability)
         for name in ("compute_efficiency", "memory_efficiency"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(
                     f"{self.name}: {name} must be in (0, 1], got {getattr(self, name)}"
                 )
+
+    @property
+    def obstacle(self) -> str:
+        """Why this release cannot compute on it, and what to do; empty when it can."""
+        capability = self.compute_capability
+        if capability is None or capability >= BF16_CAPABILITY:
+            return ""
+        return (
+            f"{self.name} has compute capability {capability:.1f} and so no bfloat16, in which "
+            f"this release computes; use GPUs of compute capability {BF16_CAPABILITY:.1f} or more, "
+            "such as A10G, L4 or A100"
+        )
+
+    @property
+    def warning(self) -> str:
+        """What speaks against using it, although it works; empty for data centre GPUs."""
+        if not self.is_consumer:
+            return ""
+        return (
+            f"{self.name} is a consumer card: NVIDIA's driver licence excludes data centres, and "
+            "its GPUs exchange data through host memory; prefer replicas of one GPU, or a data "
+            "centre GPU such as L4 or L40S"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from hetrl_api.fleet.departure import departure
 from hetrl_api.fleet.gpu_kinds import KnownKinds, catalogue_name
 from hetrl_api.fleet.place import PRODUCT_LABEL, Absence, Place, summary
 from hetrl_api.fleet.topology import HetRLTopology, MachinePool
-from hetrl_core.fleet.catalogue import NotEligible
+from hetrl_core.fleet.products import NotEligible
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from hetrl_core.units import GIGA
@@ -57,6 +57,11 @@ class Fleet:
                     found.append(replace(each, machine=machine))
         return tuple(found)
 
+    def warnings(self, resources: ResourcesSpec) -> tuple[str, ...]:
+        """Return what speaks against GPU kinds that a job may use, although they work."""
+        used = self.snapshot(resources).without_unused().gpu_kinds
+        return tuple(kind.warning for kind in used if kind.warning)
+
     def left_out(self, resources: ResourcesSpec) -> tuple[str, ...]:
         """Return why nodes that a job would take are not in its snapshot, a line a reason."""
         pools = resources.pools
@@ -74,7 +79,8 @@ def fleet_of(
     """Return the fleet of v1 Node objects and of the pools that topologies list.
 
     Nodes without GPUs are ignored. Nodes with GPUs that are cordoned, not ready, about to be
-    removed or of an unknown kind are left out, with a reason.
+    removed, of an unknown kind or of one that this release cannot compute on are left out, with a
+    reason.
 
     Args:
         nodes: as the API server gives them.
@@ -98,7 +104,12 @@ def fleet_of(
             absences.append(found)
     for topology in topologies:
         for number, pool in enumerate(topology.spec.pools):
-            places += _places_of_pool(pool, known.named(pool.gpu_kind, number=number))
+            kind = known.named(pool.gpu_kind, number=number)
+            found_here = _places_of_pool(pool, kind)
+            if kind.obstacle:
+                absences += [_unusable(place, kind) for place in found_here]
+            else:
+                places += found_here
     return Fleet(
         gpu_kinds=known.used(),
         places=tuple(sorted(places, key=lambda place: place.machine.name)),
@@ -170,7 +181,19 @@ def _place_of_node(node: Mapping[str, Any], known: KnownKinds, *, why_not: str) 
     kind = known.of_product(product)
     if isinstance(kind, NotEligible):
         return Absence(node=name, gpu_kind="", labels=labels, reason=kind.reason)
-    return Place(machine=_machine(node, kind.name), labels=labels)
+    place = Place(machine=_machine(node, kind.name), labels=labels)
+    return _unusable(place, kind) if kind.obstacle else place
+
+
+def _unusable(place: Place, kind: GpuKind) -> Absence:
+    return Absence(
+        node=place.machine.name,
+        gpu_kind=kind.name,
+        labels=place.labels,
+        reason=kind.obstacle,
+        machine=place.machine,
+        kind=kind,
+    )
 
 
 def _machine(node: Mapping[str, Any], gpu_kind: str) -> Machine:

@@ -9,7 +9,8 @@ from typing import Any
 from hetrl_api.conversion import shared_fields
 from hetrl_api.fleet.topology import GpuKindEntry, HetRLTopology
 from hetrl_api.validation.errors import InvalidObjectError
-from hetrl_core.fleet.catalogue import NotEligible, catalogued, kind_of_product
+from hetrl_core.fleet.catalogue import catalogued
+from hetrl_core.fleet.products import NotEligible, kind_of_product
 from hetrl_core.fleet.snapshot import GpuKind
 from hetrl_core.units import GIB, GIGA, TERA
 
@@ -102,6 +103,7 @@ def _figures(entry: GpuKindEntry) -> dict[str, Any]:
         "bf16_flops": (entry.peak_teraflops.bf16, TERA),
         "hbm_bytes_per_second": (entry.hbm_gigabytes_per_second, GIGA),
         "intra_node_bytes_per_second": (entry.intra_node_gigabytes_per_second, GIGA),
+        "fp8_flops": (entry.peak_teraflops.fp8, TERA),
     }
     # Bytes are whole numbers, as their unit is; rates are not.
     converted = {

@@ -12,7 +12,7 @@ from hetrl_api.job.conditions import Conditions
 from hetrl_api.job.job import Metadata
 from hetrl_api.job.resources import Labels, PoolName
 from hetrl_api.validation.lists import Keyed
-from hetrl_api.validation.rules import ApiModel, Rule, not_yet, section
+from hetrl_api.validation.rules import ApiModel, Rule, section
 
 Label = Annotated[str, StringConstraints(min_length=1, max_length=63)]
 Positive = Annotated[float, Field(gt=0, le=1e9)]
@@ -26,15 +26,7 @@ class PeakTeraflops(ApiModel):
     """Of bfloat16 matrix products."""
 
     fp8: Positive | None = None
-    """Not supported yet."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        not_yet(
-            "spec.gpuKinds.peakTeraflops.fp8",
-            path="self.fp8",
-            instead="this release computes in bf16",
-        ),
-    )
+    """Of fp8 matrix products. Recorded: this release computes in bf16."""
 
 
 class GpuKindEntry(ApiModel):
@@ -66,6 +58,10 @@ class GpuKindEntry(ApiModel):
 
     memory_efficiency: Share | None = None
     """Share of the memory bandwidth that decoding reaches."""
+
+    compute_capability: Annotated[float, Field(gt=0, le=100)] | None = None
+    """CUDA compute capability, such as 8.9; below 8.0 there is no bfloat16, and machines with such
+    GPUs are left out. Unset for a kind that is not in the catalogue: bfloat16 is assumed."""
 
 
 class Region(ApiModel):

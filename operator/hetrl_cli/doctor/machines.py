@@ -18,6 +18,11 @@ _REMEDIES = (
     ("cordoned", "kubectl uncordon NODE, once it is well"),
     ("not ready", "kubectl describe node NODE says what its kubelet reports"),
     (
+        "has compute capability",
+        "let jobs use newer GPUs; spec.gpuKinds.computeCapability of a HetRLTopology corrects a "
+        "wrong figure",
+    ),
+    (
         "",
         f"label the node {PRODUCT_LABEL} (GPU feature discovery does), or describe the product "
         "in spec.gpuKinds of a HetRLTopology",
@@ -50,6 +55,13 @@ def findings(facts: Facts) -> Iterator[Finding]:
             about="nodes",
             said=f"none of {len(facts.nodes)} nodes has {GPU_RESOURCE} or a label {PRODUCT_LABEL}",
             remedy="add GPU nodes with NVIDIA's GPU operator, or HetRL plans nothing here",
+        )
+    for warning in fleet.warnings(ResourcesSpec()):
+        yield Finding(
+            about="nodes",
+            said=warning,
+            remedy="name other GPUs in spec.resources.pools of jobs, if there are any",
+            weight=Weight.NOTE,
         )
     yield from _links(fleet)
     yield from _disks(facts)

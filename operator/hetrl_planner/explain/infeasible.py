@@ -37,7 +37,7 @@ def reasons_against(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) 
 def _nothing_eligible(job: JobSpec) -> Iterator[str]:
     empty = without_machines(job.resources, ())
     if not empty:
-        yield "the fleet has no machine with GPUs of a known kind"
+        yield "the fleet has no machine with GPUs that this release can plan with"
     for pool in empty:
         asked = f" with GPU product {pool.gpu_product}" if pool.gpu_product else ""
         labels = ", ".join(f"{key}={value}" for key, value in pool.node_selector)
