@@ -17,7 +17,7 @@ from hetrl_cli.main import Commands
 from hetrl_cli.run.display.panel import Moment
 from hetrl_cli.run.display.screen import LiveScreen, PlainScreen
 from hetrl_cli.say import say
-from hetrl_core.escape import OneLineFormatter
+from hetrl_operator.logs import OneLineFormatter
 
 TEXTS = [
     "prompt '[INST] 1+1 [/INST]' is too long",
