@@ -45,6 +45,10 @@ class TaskCosts:
         """Return how long a training task takes, whether or not it fits."""
         return self._train(task, self._keys(task)).seconds
 
+    def gathering_seconds(self, task: TaskLayout) -> float:
+        """Return the part of a training task's time in which it gathers its new weights."""
+        return self._train(task, self._keys(task)).gather_seconds
+
     def proximal_seconds(self, task: TaskLayout) -> float:
         """Return the part of a training task's time before its first gradient."""
         return self._train(task, self._keys(task)).proximal_seconds
