@@ -302,3 +302,11 @@ def test_field_of_any_value_gives_a_job_or_reasons(path: str, value: Any) -> Non
 def test_file_of_any_content_gives_reasons(text: str) -> None:
     with pytest.raises(InvalidObjectError):
         load_job(text, base_path=Path("/jobs"))
+
+
+def test_arguments_of_ours_are_refused_in_a_chat_template() -> None:
+    arguments = {"enable_thinking": False, "tools": "x"}
+    job = a_job({"spec.data.chatTemplateArguments": arguments})
+
+    with pytest.raises(InvalidObjectError, match=r"chatTemplateArguments.* must not have tools"):
+        load(job)

@@ -2,7 +2,8 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StringConstraints, WithJsonSchema
+from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
+from pydantic_core import PydanticCustomError
 
 from hetrl_api.job.rewards import (
     LengthPenalty,
@@ -38,7 +39,7 @@ ChatTemplateArguments = Annotated[
 ]
 
 
-_TAKEN_ARGUMENTS = ("add_generation_prompt", "conversation", "messages", "tokenize", "tools")
+_TAKEN_ARGUMENTS = {"add_generation_prompt", "conversation", "messages", "tokenize", "tools"}
 
 
 def _file_rules(where: str, *, has_prompts: str, name: str = "") -> tuple[Rule, ...]:
@@ -217,6 +218,18 @@ class Data(ApiModel):
     mean_response_tokens: Tokens | None = None
     """What planning expects; unset: half of maxResponseTokens."""
 
+    @field_validator("chat_template_arguments")
+    @classmethod
+    def _leaves_ours_alone(cls, arguments: dict[str, Scalar]) -> dict[str, Scalar]:
+        """Refuse arguments that HetRL sets; a rule in CEL cannot see values without a type."""
+        if taken := sorted(arguments.keys() & _TAKEN_ARGUMENTS):
+            raise PydanticCustomError(
+                "taken_argument",
+                "must not have {taken}: HetRL sets it",
+                {"taken": ", ".join(taken)},
+            )
+        return arguments
+
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             condition="has(self.prompts) != (has(self.sets) && self.sets.size() > 0)",
@@ -231,17 +244,6 @@ class Data(ApiModel):
             field=".sets",
         ),
         *_file_rules("spec.data", has_prompts="has(self.prompts)"),
-        Rule(
-            condition=(
-                "!has(self.chatTemplateArguments) || !self.chatTemplateArguments.exists(name, name "
-                f"in [{', '.join(repr(each) for each in _TAKEN_ARGUMENTS)}])"
-            ),
-            message=(
-                "spec.data.chatTemplateArguments must not have "
-                f"{', '.join(_TAKEN_ARGUMENTS)}: HetRL sets these"
-            ),
-            field=".chatTemplateArguments",
-        ),
         Rule(
             condition="!has(self.promptTemplate) || self.promptTemplate.contains('{question}')",
             message="spec.data.promptTemplate must contain {question}, where the question goes",
