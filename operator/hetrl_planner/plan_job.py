@@ -104,7 +104,15 @@ def _explained(result: SearchResult, context: SearchContext, job: JobSpec) -> Pl
         seed=job.planning.seed,
         weight_paths=weight_paths(result.evaluation, context.evaluator),
     )
-    return replace(found, rejected=rejected(result.alternatives, found, context.goal))
+    others = rejected(
+        result.alternatives,
+        found,
+        context.goal,
+        batch_size=context.space.work.batch_size,
+        fastest=result.fastest,
+        cheaper=result.cheaper,
+    )
+    return replace(found, rejected=others)
 
 
 def _gap(result: SearchResult, context: SearchContext) -> float | None:

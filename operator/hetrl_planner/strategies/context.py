@@ -27,6 +27,9 @@ class SearchContext:
     evaluations: int | None = None
     """Layouts that HetRL's search may price; ``None``: by the size of the fleet."""
 
+    effort: float = 1.0
+    """Share of the usual number of layouts that evolution prices."""
+
     job: JobSpec | None = None
     """The job, if the plan's alternatives and finalists are compared too. A part of a search, such
     as that of a tile, has none: it takes the best prediction."""

@@ -101,7 +101,8 @@ def effort(context: SearchContext, num_arms: int) -> int:
         return 0
     if context.is_large:
         return LEAST_EVALUATIONS
-    return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
+    most = min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS)
+    return max(LEAST_EVALUATIONS, int(context.effort * most))
 
 
 def _promising(context: SearchContext, first: SearchResult | None) -> list[Grouping]:
@@ -110,7 +111,7 @@ def _promising(context: SearchContext, first: SearchResult | None) -> list[Group
     On small fleets, and without a result: all tasks together, and generation apart.
     """
     if first and not context.is_small:
-        return [_genome_of(context, first).grouping]
+        return [genome_of_result(context, first).grouping]
     return [each for each in context.groupings if len(each) == 1 or each == context.disjoint]
 
 
@@ -121,7 +122,7 @@ def _parted(
     if found is None:
         return None
     apart = (each for each in found.others if each.grouping == context.disjoint)
-    begun = dict.fromkeys([_genome_of(context, found), *islice(apart, 1)])
+    begun = dict.fromkeys([genome_of_result(context, found), *islice(apart, 1)])
     devices = context.evaluator.devices
     starts = (each for genome in begun for arm in arms for each in parted(genome, arm, devices))
     return replace(found, others=(*found.others, *starts))
@@ -133,11 +134,12 @@ def _seeds(
     devices, tasks = context.evaluator.devices, context.space.work.tasks
     layouts = (layout_of(choice, devices) for choice in others)
     genomes = (genome_of(layout, devices, tasks=tasks) for layout in layouts)
-    known = [*first.others, _genome_of(context, first)] if first else []
+    known = [*first.others, genome_of_result(context, first)] if first else []
     seeds = dict.fromkeys([*known, *genomes])
     return tuple(each for each in seeds if each.grouping in context.groupings)
 
 
-def _genome_of(context: SearchContext, found: SearchResult) -> Genome:
+def genome_of_result(context: SearchContext, found: SearchResult) -> Genome:
+    """Return the genome of a result's layout."""
     devices, tasks = context.evaluator.devices, context.space.work.tasks
     return genome_of(found.evaluation.layout, devices, tasks=tasks)
