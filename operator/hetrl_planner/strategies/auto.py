@@ -14,13 +14,13 @@ from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.strategies.areal_hex import cheaper, phase_1
 from hetrl_planner.strategies.context import SearchContext
-from hetrl_planner.strategies.economy import economical
 from hetrl_planner.strategies.evolution import evolve_all, genome_of_result
 from hetrl_planner.strategies.ilp import divide_machines
 from hetrl_planner.strategies.parts import best_of_regions, reconsidered
-from hetrl_planner.strategies.playoff import play_off
 from hetrl_planner.strategies.repartition import on_better_links
 from hetrl_planner.strategies.search_result import SearchResult, better
+from hetrl_planner.strategies.selection.economy import economical
+from hetrl_planner.strategies.selection.playoff import play_off
 from hetrl_planner.strategies.tiling import tiled
 
 UNPROMISING_SHARE = 0.2

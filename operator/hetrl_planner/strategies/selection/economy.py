@@ -21,8 +21,8 @@ from hetrl_planner.problem.goals import Cheapest, Fastest
 from hetrl_planner.strategies.areal_hex import phase_1
 from hetrl_planner.strategies.context import SearchContext
 from hetrl_planner.strategies.evolution import evolve
-from hetrl_planner.strategies.playoff import PLAYED, step_seconds
 from hetrl_planner.strategies.search_result import SearchResult, better
+from hetrl_planner.strategies.selection.playoff import PLAYED, step_seconds
 
 ECONOMY_EFFORT = 0.1
 """Share of evolution's evaluations in search of a cheaper plan. Ours."""

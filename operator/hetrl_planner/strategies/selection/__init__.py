@@ -1,0 +1,1 @@
+"""Selection among the finalists of a search: by playing them, and by price."""
