@@ -9,7 +9,7 @@ less; it runs there only if the ILP finds nothing or the goal is a low price.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetrl_planner.phase1.alternatives import choices
+from hetrl_planner.phase1.alternatives import Alternative, choices
 from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.strategies.areal_hex import cheaper, phase_1
@@ -33,13 +33,7 @@ class Auto:
 
     def plan(self, context: SearchContext) -> SearchResult | None:
         """Return the cheapest plan that is about as fast as the fastest one found."""
-        first = _first(context)
-        seeds = () if first is None else (genome_of_result(context, first),)
-        alternatives, part = reconsidered(context)
-        part = better(part, best_of_regions(context), context.objective)
-        first = better(first, part, context.objective)
-        # Evolution starts from both: the better one need not lead further.
-        first = first and replace(first, others=(*first.others, *seeds))
+        first, alternatives = _begun(context)
         refined = _refined(context, tiled(self, context, first), choices(alternatives))
         found = on_better_links(context, cheaper(context, refined))
         if found is None:
@@ -53,6 +47,19 @@ class Auto:
             fastest=economy.fastest,
             cheaper=economy.cheaper,
         )
+
+
+def _begun(context: SearchContext) -> tuple[SearchResult | None, tuple[Alternative, ...]]:
+    """Return the result from which evolution starts, and the alternatives to it."""
+    if context.start:
+        return context.start, context.start.alternatives
+    first = _first(context)
+    seeds = () if first is None else (genome_of_result(context, first),)
+    alternatives, part = reconsidered(context)
+    part = better(part, best_of_regions(context), context.objective)
+    first = better(first, part, context.objective)
+    # Evolution starts from both: the better one need not lead further.
+    return first and replace(first, others=(*first.others, *seeds)), alternatives
 
 
 def _first(context: SearchContext) -> SearchResult | None:

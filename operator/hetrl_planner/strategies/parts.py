@@ -20,7 +20,7 @@ from hetrl_planner.strategies.search_result import SearchResult, better
 PART_EFFORT = 0.06
 """Share of evolution's evaluations for each part. Ours."""
 
-MOST_REGIONS = 4
+MOST_REGIONS = 2
 """Regions that are searched alone, those with most GPUs first. Ours."""
 
 
@@ -61,7 +61,7 @@ def searched(context: SearchContext, space: Space) -> SearchResult | None:
         return None
     part = replace(context, space=space, effort=PART_EFFORT * context.effort, job=None)
     first = phase_1(part, space) or divide_machines(part, is_initial=True)
-    return _on_whole(evolve(part, part.groupings, first), part, context)
+    return on_whole(evolve(part, part.groupings, first), part, context)
 
 
 def _is_searched(context: SearchContext) -> bool:
@@ -72,7 +72,7 @@ def _num_gpus(space: Space) -> int:
     return sum(site.num_gpus for site in space.sites)
 
 
-def _on_whole(
+def on_whole(
     found: SearchResult | None, part: SearchContext, whole: SearchContext
 ) -> SearchResult | None:
     """Return a part's result as one of the whole fleet, without its finalists."""
@@ -87,5 +87,6 @@ def _on_whole(
         evaluation=evaluation,
         is_complete=found.is_complete,
         finalists=(evaluation,),
+        alternatives=found.alternatives,
         others=(genome_of(layout, devices, tasks=tasks),),
     )

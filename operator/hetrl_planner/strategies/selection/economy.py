@@ -24,7 +24,7 @@ from hetrl_planner.strategies.evolution import evolve
 from hetrl_planner.strategies.search_result import SearchResult, better
 from hetrl_planner.strategies.selection.playoff import PLAYED, step_seconds
 
-ECONOMY_EFFORT = 0.1
+ECONOMY_EFFORT = 0.05
 """Share of evolution's evaluations in search of a cheaper plan. Ours."""
 
 ABOUT_ONE_PRICE = 1.01
