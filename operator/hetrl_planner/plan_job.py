@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.known_dimensions import similar_known_models
-from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Outcome, Plan
 from hetrl_planner.explain.bound import bound_on
 from hetrl_planner.explain.infeasible import reasons_against
@@ -15,10 +15,12 @@ from hetrl_planner.phase1.space import Space, space_of
 from hetrl_planner.problem.gc_tuning import rare_collections
 from hetrl_planner.problem.goals import goal_of
 from hetrl_planner.problem.usable_machines import usable_machines
+from hetrl_planner.strategies.auto import Auto
 from hetrl_planner.strategies.context import SearchContext
 from hetrl_planner.strategies.parts import on_whole
 from hetrl_planner.strategies.registry import STRATEGIES
 from hetrl_planner.strategies.search_result import SearchResult
+from hetrl_planner.strategies.strategy import SearchStrategy
 
 PREVIEW_EFFORT = 0.3
 """Share of evolution's evaluations for a preview that starts from a runnable plan. Ours."""
@@ -70,7 +72,7 @@ def plan(
             job=job,
         )
         # 3. Search
-        result = strategy.plan(_started(context))
+        result = strategy.plan(_started(strategy, context))
         if result:
             # 4. Explain
             return _explained(result, context, job)
@@ -78,19 +80,18 @@ def plan(
     return Infeasible(reasons=reasons_against(whole, job, context.goal, context.searcher))
 
 
-def _started(context: SearchContext) -> SearchContext:
+def _started(strategy: SearchStrategy, context: SearchContext) -> SearchContext:
     """Return a preview's context, with the plan that this release can run as its start.
 
     Such a plan is a preview as well, so a preview must not be slower.
     """
     job, space = context.job, context.space
-    is_auto = job is not None and job.planning.strategy is Strategy.AUTO
-    if job is None or not is_auto or space.runnable_only or context.evaluations == 0:
+    if job is None or not isinstance(strategy, Auto) or space.runnable_only:
         return context
-    if context.is_large:
+    if context.is_large or context.evaluations == 0:
         return context
     runnable = replace(context, space=space_of(space.snapshot, job, runnable_only=True))
-    found = STRATEGIES[Strategy.AUTO].plan(runnable)
+    found = strategy.plan(runnable)
     start = on_whole(found, runnable, context)
     return replace(context, start=start, effort=PREVIEW_EFFORT) if start else context
 
