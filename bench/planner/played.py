@@ -21,7 +21,7 @@ from hetrl_core.task import Task
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.problem.workload import Workload
-from hetrl_planner.strategies.selection import playoff
+from hetrl_planner.strategies import playoff
 
 
 def step_seconds(found: Evaluation, evaluator: Evaluator, *, seed: int = 1) -> float:

@@ -26,7 +26,6 @@ from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_planner.plan_job import plan
 from hetrl_planner.whatif.bottlenecks import Explanation, explanation
-from hetrl_planner.whatif.choice import choosing, names
 from hetrl_planner.whatif.frontier import frontier
 
 
@@ -44,11 +43,6 @@ from hetrl_planner.whatif.frontier import frontier
 )
 @click.option(
     "--runnable", is_flag=True, help="Only plans that this release can run, not just preview."
-)
-@click.option(
-    "--choose",
-    metavar="NAME",
-    help="Make one of the other plans instead: fastest, 'KIND alone' or 'training on KIND'.",
 )
 @click.option("--explain", is_flag=True, help="Show idle shares, and the value of one more GPU.")
 @click.option(
@@ -81,7 +75,6 @@ def command(
     context: str | None,
     output: str,
     runnable: bool,
-    choose: str | None,
     explain: bool,
     frontier_points: int | None,
     compared_with: str | None,
@@ -101,8 +94,6 @@ def command(
         warnings = machines.warnings(job.resources)
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error
-    if choose:
-        job = _chosen(job, choose, fleet)
     if frontier_points:
         _frontier(fleet, job, points=frontier_points, output=output, runnable=runnable)
         return
@@ -120,15 +111,6 @@ def command(
         if picture:
             write_picture(picture, outcome, fleet, job)
             say(f"drawn: {picture}", err=True)
-
-
-def _chosen(job: JobSpec, name: str, fleet: ClusterSnapshot) -> JobSpec:
-    """Return the job restricted to one of the other plans."""
-    chosen = choosing(job, name, fleet)
-    if chosen is None:
-        known = ", ".join(repr(each) for each in names(fleet))
-        raise click.ClickException(f"--choose: no plan is named {name!r}; there are {known}")
-    return chosen
 
 
 def _compare(

@@ -15,15 +15,9 @@ from hetrl_planner.phase1.space import Space, space_of
 from hetrl_planner.problem.gc_tuning import rare_collections
 from hetrl_planner.problem.goals import goal_of
 from hetrl_planner.problem.usable_machines import usable_machines
-from hetrl_planner.strategies.auto import Auto
 from hetrl_planner.strategies.context import SearchContext
-from hetrl_planner.strategies.parts import on_whole
 from hetrl_planner.strategies.registry import STRATEGIES
 from hetrl_planner.strategies.search_result import SearchResult
-from hetrl_planner.strategies.strategy import SearchStrategy
-
-PREVIEW_EFFORT = 0.3
-"""Share of evolution's evaluations for a preview that starts from a runnable plan. Ours."""
 
 
 def never() -> bool:
@@ -72,28 +66,12 @@ def plan(
             job=job,
         )
         # 3. Search
-        result = strategy.plan(_started(strategy, context))
+        result = strategy.plan(context)
         if result:
             # 4. Explain
             return _explained(result, context, job)
     whole = space_of(snapshot, job, runnable_only=runnable_only)
     return Infeasible(reasons=reasons_against(whole, job, context.goal, context.searcher))
-
-
-def _started(strategy: SearchStrategy, context: SearchContext) -> SearchContext:
-    """Return a preview's context, with the plan that this release can run as its start.
-
-    Such a plan is a preview as well, so a preview must not be slower.
-    """
-    job, space = context.job, context.space
-    if job is None or not isinstance(strategy, Auto) or space.runnable_only:
-        return context
-    if context.is_large or context.evaluations == 0:
-        return context
-    runnable = replace(context, space=space_of(space.snapshot, job, runnable_only=True))
-    found = strategy.plan(runnable)
-    start = on_whole(found, runnable, context)
-    return replace(context, start=start, effort=PREVIEW_EFFORT) if start else context
 
 
 def _refusals(job: JobSpec) -> tuple[str, ...]:
@@ -126,15 +104,7 @@ def _explained(result: SearchResult, context: SearchContext, job: JobSpec) -> Pl
         seed=job.planning.seed,
         weight_paths=weight_paths(result.evaluation, context.evaluator),
     )
-    others = rejected(
-        result.alternatives,
-        found,
-        context.goal,
-        batch_size=context.space.work.batch_size,
-        fastest=result.fastest,
-        cheaper=result.cheaper,
-    )
-    return replace(found, rejected=others)
+    return replace(found, rejected=rejected(result.alternatives, found, context.goal))
 
 
 def _gap(result: SearchResult, context: SearchContext) -> float | None:

@@ -121,14 +121,6 @@ VALID_JOBS = [
                 },
             }
         },
-        "every choice of plans": {
-            "spec.planning.tolerancePercent": 5,
-            "spec.resources": {
-                "trainOnSpot": True,
-                "trainOnOneKind": True,
-                "pools": [{"name": "a", "tasks": ["Train", "Score"]}, {"name": "b"}],
-            },
-        },
         "the multi-level search alone": {"spec.planning.strategy": "HetRL"},
         "the integer program alone": {"spec.planning.strategy": "ILP"},
         "exact answers": {"spec.data.reward": "exact", "spec.data.meanResponseTokens": 100},

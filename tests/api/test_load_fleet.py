@@ -174,27 +174,6 @@ def test_topology_records_fp8_peak() -> None:
     assert load_fleet(json.dumps(topology)).kind("L4").fp8_flops == 200e12
 
 
-@pytest.mark.parametrize(
-    ("labels", "is_spot"),
-    [
-        ({}, False),
-        ({"karpenter.sh/capacity-type": "spot"}, True),
-        ({"karpenter.sh/capacity-type": "on-demand"}, False),
-        ({"eks.amazonaws.com/capacityType": "SPOT"}, True),
-        ({"cloud.google.com/gke-spot": "true"}, True),
-        ({"kubernetes.azure.com/scalesetpriority": "spot"}, True),
-        ({"hetrl.dev/spot": "true"}, True),
-    ],
-    ids=str,
-)
-def test_usual_labels_mark_spot_machines(labels: dict[str, str], is_spot: bool) -> None:
-    node = a_node("n1", product="NVIDIA-L4")
-    node["metadata"]["labels"] |= labels
-    pool = {"name": "l4", "gpuKind": "L4", "machines": 1, "gpusPerMachine": 4, "labels": labels}
-    for text in (fleet_text(node), json.dumps(a_topology({"spec.pools": [pool]}))):
-        assert [each.is_spot for each in load_fleet(text).machines] == [is_spot]
-
-
 def test_topology_overrides_the_catalogue_and_adds_kinds() -> None:
     teraflops = {"bf16": 100}
     fleet = load_fleet(

@@ -12,12 +12,12 @@ from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.phase1.space import space_of
 from hetrl_planner.plan_job import never, plan
 from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.strategies import playoff
 from hetrl_planner.strategies.auto import Auto
 from hetrl_planner.strategies.context import SearchContext
 from hetrl_planner.strategies.homogeneous import Homogeneous
+from hetrl_planner.strategies.playoff import fastest_simulated, play_off, step_seconds
 from hetrl_planner.strategies.search_result import SearchResult
-from hetrl_planner.strategies.selection import playoff
-from hetrl_planner.strategies.selection.playoff import fastest_simulated, play_off, step_seconds
 from tests.builders import a_fleet, a_job, both
 
 FLEET = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="far"))

@@ -102,9 +102,6 @@ class Machine:
     pool: str = ""
     """The job's pool that it belongs to; empty when the job names none."""
 
-    is_spot: bool = False
-    """Whether its owner may take it back at any time."""
-
     def __post_init__(self) -> None:
         at_least(f"machine {self.name}: num_gpus", self.num_gpus, 1)
 

@@ -300,17 +300,6 @@ class TrainingSpec:
         at_least("training.learningRate", self.learning_rate, 0)
 
 
-class PoolTask(StrEnum):
-    """A use of a pool's machines."""
-
-    TRAIN = "Train"
-    """Training, and scoring by the trainer's own processes."""
-
-    GENERATE = "Generate"
-    SCORE = "Score"
-    """Scoring by inference workers."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSpec:
     """Machines that the job may use, chosen by GPU product or by labels."""
@@ -322,8 +311,6 @@ class PoolSpec:
     node_selector: tuple[tuple[str, str], ...] = ()
     max_gpus: int | None = None
     dollars_per_gpu_hour: float | None = None
-    tasks: tuple[PoolTask, ...] = ()
-    """Uses that its machines are for; none: every one."""
 
     def __post_init__(self) -> None:
         at_least(f"resources.pools {self.name}: maxGPUs", self.max_gpus, 1)
@@ -337,17 +324,6 @@ class ResourcesSpec:
     pools: tuple[PoolSpec, ...] = ()
     budget_dollars_per_hour: float | None = None
     max_gpus: int | None = None
-    train_on_spot: bool = False
-    """Whether trainers may be on spot machines."""
-
-    train_on_one_kind: bool = False
-    """Whether the GPUs of each trained model must be of one kind."""
-
-    only_kind: str = ""
-    """The one GPU kind to use; empty: any."""
-
-    only_training_kind: str = ""
-    """The one GPU kind to train on; empty: any."""
 
     def __post_init__(self) -> None:
         above_zero("resources.budgetPerHour", self.budget_dollars_per_hour)
@@ -410,11 +386,6 @@ class PlanningSpec:
     strategy: Strategy = Strategy.AUTO
     time_budget_seconds: float = 10.0
     seed: int = 1
-    tolerance_percent: float = 3.0
-    """Step time that a cheaper plan may lose to the fastest one found."""
-
-    def __post_init__(self) -> None:
-        at_least("planning.tolerancePercent", self.tolerance_percent, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

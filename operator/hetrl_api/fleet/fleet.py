@@ -12,7 +12,7 @@ from typing import Any
 from hetrl_api.conversion import to_core
 from hetrl_api.fleet.departure import departure
 from hetrl_api.fleet.gpu_kinds import KnownKinds, catalogue_name
-from hetrl_api.fleet.place import PRODUCT_LABEL, Absence, Place, is_spot, summary
+from hetrl_api.fleet.place import PRODUCT_LABEL, Absence, Place, summary
 from hetrl_api.fleet.topology import HetRLTopology, MachinePool
 from hetrl_core.fleet.products import NotEligible
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
@@ -204,7 +204,6 @@ def _machine(node: Mapping[str, Any], gpu_kind: str) -> Machine:
         num_gpus=_num_gpus(node),
         region=labels.get(REGION_LABEL, "local"),
         zone=labels.get(ZONE_LABEL, ""),
-        is_spot=is_spot(labels),
     )
 
 
@@ -219,7 +218,6 @@ def _places_of_pool(pool: MachinePool, kind: GpuKind) -> list[Place]:
                 num_gpus=pool.gpus_per_machine,
                 region=pool.region,
                 zone=labels.get(ZONE_LABEL, ""),
-                is_spot=is_spot(labels),
             ),
             labels=labels,
         )

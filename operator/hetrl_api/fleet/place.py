@@ -12,24 +12,7 @@ from hetrl_core.job.spec import PoolSpec
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 
-SPOT_LABELS = (
-    ("karpenter.sh/capacity-type", "spot"),
-    ("eks.amazonaws.com/capacityType", "SPOT"),
-    ("cloud.google.com/gke-spot", "true"),
-    ("cloud.google.com/gke-preemptible", "true"),
-    ("kubernetes.azure.com/scalesetpriority", "spot"),
-    ("node.kubernetes.io/lifecycle", "spot"),
-    ("hetrl.dev/spot", "true"),
-)
-"""Labels of machines that their owner may take back: of Karpenter, EKS, GKE, AKS and kOps, and one
-for all other machines."""
-
 _MAX_NAMES = 3
-
-
-def is_spot(labels: Mapping[str, str]) -> bool:
-    """Tell whether labels name a spot machine."""
-    return any(labels.get(key) == value for key, value in SPOT_LABELS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,7 @@ class MachinePool(ApiModel):
     """GPUs of each."""
 
     labels: Labels = Field(default={})
-    """Labels that nodeSelector may ask for; the usual labels of spot machines count."""
+    """Labels that nodeSelector may ask for."""
 
 
 class TopologySpec(ApiModel):

@@ -100,11 +100,6 @@ class Planning(ApiModel):
     """Of the search."""
 
     # Written by no default: v0.1.0, to which one may go back, refuses a job that has it.
-    tolerance_percent: Annotated[float, Field(ge=0, le=100)] | None = None
-    """Step time that a plan may lose to the fastest one found if it costs less; unset: 3. Of plans
-    of about one price, the one with fewer GPU kinds in a pipeline, regions and machines is taken.
-    Applies to objective throughput."""
-
     replan: Replan | None = None
     """When a running job moves to a better plan; unset: as its fields' defaults say."""
 

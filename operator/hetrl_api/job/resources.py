@@ -6,7 +6,6 @@ from pydantic import Field, StringConstraints
 
 from hetrl_api.validation.lists import Keyed
 from hetrl_api.validation.rules import ApiModel, Rule
-from hetrl_core.job.spec import PoolTask
 
 LabelKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
 LabelValue = Annotated[str, StringConstraints(max_length=63)]
@@ -36,10 +35,6 @@ class Pool(ApiModel):
     price_per_gpu_hour: Dollars | None = Field(default=None, alias="pricePerGPUHour")
     """US dollars for one GPU and hour; unset: from the topology or the catalogue."""
 
-    tasks: Annotated[tuple[PoolTask, ...], Field(max_length=3)] = ()
-    """Uses that its machines are for; none: every one. Train includes scoring by the trainer's own
-    processes; Score is scoring by inference workers."""
-
 
 class Resources(ApiModel):
     """Limits on what a plan may take."""
@@ -52,14 +47,6 @@ class Resources(ApiModel):
 
     max_gpus: NumGpus | None = Field(default=None, alias="maxGPUs")
     """Most GPUs to take from all pools together."""
-
-    # Written by no default: v0.1.0, to which one may go back, refuses a job that has it.
-    train_on_spot: bool | None = None
-    """Whether trainers may be on spot machines, whose loss stops the run until it is planned again.
-    Unset: false, so that spot machines generate and score."""
-
-    train_on_one_kind: bool | None = None
-    """Whether the GPUs of each trained model must be of one kind; unset: false."""
 
 
 Replicas = Annotated[int, Field(ge=1, le=100_000)]

@@ -59,10 +59,4 @@ def _text(snapshot: ClusterSnapshot, machine: str) -> str:
 
 
 def _joined(form: str, values: Iterable[GpuKind | Machine | Link]) -> str:
-    return ", ".join(_one(form, value) for value in values)
-
-
-def _one(form: str, value: GpuKind | Machine | Link) -> str:
-    # Plans of 0.2.0 knew no spot machines: the text of others is as it was.
-    is_spot = isinstance(value, Machine) and value.is_spot
-    return form.format(value) + (" on spot" if is_spot else "")
+    return ", ".join(form.format(value) for value in values)

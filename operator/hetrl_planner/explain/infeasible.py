@@ -18,7 +18,7 @@ from hetrl_planner.layout.fit.splits import Split, fullest_rollout_gpu, leanest_
 from hetrl_planner.phase1.iterate import Searcher
 from hetrl_planner.phase1.space import Space
 from hetrl_planner.problem.goals import ANY_STEP_SECONDS, Cheapest, Fastest, FewestGpus, Goal
-from hetrl_planner.problem.sites import Site, barred_tasks, without_machines
+from hetrl_planner.problem.sites import Site, without_machines
 from hetrl_planner.problem.workload import Workload
 
 
@@ -26,30 +26,12 @@ def reasons_against(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) 
     """Return why no choice in the space meets the job's limits."""
     if not space.sites:
         return tuple(_nothing_eligible(job))
-    if barred := tuple(_barred(space, job)):
-        return barred
     reasons = []
     if not space.trainings:
         reasons += [_too_large_to_train(space, site) for site in _best_site_per_kind(space)]
     if not space.rollouts:
         reasons += [_too_large_to_generate(space, site) for site in _best_site_per_kind(space)]
     return tuple(reasons) or tuple(_limits_that_bind(space, job, goal, searcher))
-
-
-def _barred(space: Space, job: JobSpec) -> Iterator[str]:
-    """Yield what no machine may do, and the fields that allow it."""
-    if all(Task.ACTOR_GENERATION in site.barred for site in space.sites):
-        yield "no pool is for generation: add Generate to tasks of one of spec.resources.pools"
-    if not all(Task.ACTOR_TRAINING in site.barred for site in space.sites):
-        return
-    pools = {each.name: each for each in job.resources.pools}
-    if any(Task.ACTOR_TRAINING not in barred_tasks(pools.get(each.pool)) for each in space.sites):
-        yield (
-            "all machines for training are spot machines, which may go at any time: set "
-            "spec.resources.trainOnSpot to true, or add other machines"
-        )
-    else:
-        yield "no pool is for training: add Train to tasks of one of spec.resources.pools"
 
 
 def _nothing_eligible(job: JobSpec) -> Iterator[str]:

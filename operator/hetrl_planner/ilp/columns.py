@@ -30,7 +30,6 @@ from hetrl_planner.ilp.route import Routes
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Misfit
 from hetrl_planner.layout.layout import TaskLayout
-from hetrl_planner.layout.objective import barred_share
 
 GENERATION, SCORING, TRAINING = range(3)
 PHASES = (GENERATION, SCORING, TRAINING)
@@ -263,8 +262,6 @@ class ColumnPricer:
         if layout is None:
             return None
         (group,) = layout.groups
-        if any(barred_share(task, self.evaluator.devices) for task in group):
-            return None
         seconds = self.evaluator.alone_seconds(group)
         if isinstance(seconds, Misfit):
             return None

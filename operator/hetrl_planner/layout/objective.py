@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hetrl_core.task import Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
-from hetrl_planner.layout.layout import Layout, TaskLayout
+from hetrl_planner.layout.layout import Layout
 from hetrl_planner.problem.goals import DOLLARS_PER_GPU, Fastest, FewestGpus, Goal, Limits
 
 Score = tuple[float, float, float]
@@ -52,7 +52,6 @@ class Objective:
             + _over(replicas, limits.max_replicas)
             + max(0.0, 1 - replicas / limits.min_replicas)
             + self._pools_excess(layout)
-            + self._misplaced(layout)
         )
         if not isinstance(self.goal, Fastest):
             total += _over(found.step_seconds, self.goal.step_seconds)
@@ -70,35 +69,6 @@ class Objective:
             if pool in taken:
                 taken[pool] += 1
         return sum(_over(taken[pool], limit) for pool, limit in limits.items())
-
-    def _misplaced(self, layout: Layout) -> float:
-        """Return the share of GPUs with tasks that are barred there, and trainers' excess kinds."""
-        devices, total = self.devices, 0.0
-        if any(site.barred for site in devices.sites):
-            total += sum(barred_share(task, devices) for task in layout.tasks)
-        if self.limits.one_trainer_kind:
-            total += sum(
-                len(trained_kinds(task, devices)) - 1 for task in layout.tasks if task.mode
-            )
-        return total
-
-
-def barred_share(task: TaskLayout, devices: Devices) -> float:
-    """Return the share of a task's GPUs that are on sites where it is barred."""
-    firsts = [stage.gpus for stage in task.stages]
-    wrong = sum(
-        len(gpus)
-        for gpus in firsts
-        if task.task in devices.site(devices.gpu_machines[gpus[0]]).barred
-    )
-    return wrong / sum(map(len, firsts))
-
-
-def trained_kinds(task: TaskLayout, devices: Devices) -> frozenset[str]:
-    """Return the kinds of GPUs on which a task is."""
-    return frozenset(
-        devices.kind(devices.gpu_machines[stage.gpus[0]]).name for stage in task.stages
-    )
 
 
 def _over(value: float, limit: float | None) -> float:

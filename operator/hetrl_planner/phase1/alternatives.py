@@ -6,7 +6,6 @@ Each is searched as the plan itself was, so the comparison is with its best.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.phase1.iterate import Searcher
 from hetrl_planner.phase1.space import Space
@@ -26,23 +25,11 @@ class Alternative:
 
     space: Space
     choice: Choice | None
-    found: Evaluation | None = None
-    """A plan that is no choice of phase 1, from a short search of layouts."""
 
     @property
     def summary(self) -> str:
         """Name the alternative."""
-        return training_on(self.kind) if self.trains_only else alone(self.kind)
-
-
-def alone(kind: str) -> str:
-    """Name the alternative that uses one GPU kind."""
-    return f"{kind} alone"
-
-
-def training_on(kind: str) -> str:
-    """Name the alternative that trains on one GPU kind."""
-    return f"training on {kind}"
+        return f"training on {self.kind}" if self.trains_only else f"{self.kind} alone"
 
 
 def alternatives(space: Space, goal: Goal, searcher: Searcher) -> tuple[Alternative, ...]:

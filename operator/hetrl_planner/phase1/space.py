@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
-from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.hetrl.genome.groupings import disjoint, groupings
 from hetrl_planner.phase1.candidates import (
     RolloutCandidate,
@@ -52,7 +51,6 @@ class Space:
             rollouts=tuple(
                 candidate
                 for site in here
-                if Task.ACTOR_GENERATION not in site.barred
                 for candidate in rollout_candidates(
                     site, work, snapshot, runnable_only=runnable_only, merge=number_is_free
                 )
@@ -60,7 +58,6 @@ class Space:
             trainings=tuple(
                 candidate
                 for site in here
-                if not site.barred.intersection(work.training_side)
                 for candidate in training_candidates(
                     site, work, snapshot, runnable_only=runnable_only
                 )
@@ -80,47 +77,19 @@ class Space:
         tasks = self.work.tasks
         return disjoint(tasks) in groupings(tasks, runnable_only=self.runnable_only)
 
-    def only(
-        self,
-        *,
-        kind: str | None = None,
-        training_kind: str | None = None,
-        region: str | None = None,
-    ) -> "Space":
-        """Return the part that uses one GPU kind or region, or that trains on one kind."""
-
-        def is_used(site: Site) -> bool:
-            return kind in {None, site.kind.name} and region in {None, site.region}
-
-        def trains(site: Site) -> bool:
-            return training_kind in {None, site.kind.name}
-
+    def only(self, *, kind: str | None = None, training_kind: str | None = None) -> "Space":
+        """Return the part that uses one GPU kind, or that trains on one."""
         return replace(
             self,
-            sites=tuple(each for each in self.sites if is_used(each)),
-            rollouts=tuple(each for each in self.rollouts if is_used(each.site)),
+            sites=tuple(each for each in self.sites if kind in {None, each.kind.name}),
+            rollouts=tuple(each for each in self.rollouts if kind in {None, each.site.kind.name}),
             trainings=tuple(
-                each for each in self.trainings if is_used(each.site) and trains(each.site)
+                each
+                for each in self.trainings
+                if kind in {None, each.site.kind.name}
+                and training_kind in {None, each.site.kind.name}
             ),
         )
-
-    def trained_on(self, kind: str) -> "Space":
-        """Return the space with training barred on all other kinds, for searches by layouts."""
-        return Space.of(
-            self.work,
-            self.snapshot,
-            [
-                site if site.kind.name == kind else site.without(TRAINING_TASKS)
-                for site in self.sites
-            ],
-            self.limits,
-            runnable_only=self.runnable_only,
-        )
-
-    @property
-    def regions(self) -> list[str]:
-        """Names of the regions with machines."""
-        return sorted({site.region for site in self.sites})
 
 
 def space_of(
@@ -143,6 +112,5 @@ def space_of(
         max_gpus=job.resources.max_gpus,
         min_replicas=rollout.replicas or rollout.min_replicas,
         max_replicas=rollout.replicas or rollout.max_replicas,
-        one_trainer_kind=job.resources.train_on_one_kind,
     )
     return Space.of(work, snapshot, here, limits, runnable_only=runnable_only)

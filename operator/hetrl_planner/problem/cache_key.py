@@ -41,8 +41,7 @@ def planning_problem(snapshot: ClusterSnapshot, job: JobSpec) -> PlanningProblem
     architecture = job.model.architecture
     work: Workload | str = workload(job, architecture) if architecture else job.model.source
     machines = tuple(
-        (each.gpu_kind, each.region, each.zone, each.pool, each.num_gpus, each.is_spot)
-        for each in fleet.machines
+        (each.gpu_kind, each.region, each.zone, each.pool, each.num_gpus) for each in fleet.machines
     )
     return PlanningProblem(
         fleet=fleet,

@@ -21,8 +21,6 @@ class Limits:
     max_gpus: int | None
     min_replicas: int
     max_replicas: int | None
-    one_trainer_kind: bool = False
-    """Whether the GPUs of each trained model must be of one kind."""
 
 
 @dataclass(frozen=True, slots=True)

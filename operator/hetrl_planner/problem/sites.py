@@ -1,7 +1,7 @@
 """Sites: machines that the planner treats as equal, and their capacity for replicas.
 
-A site is the machines of one GPU kind in one region and pool, all spot machines or none.
-``placement`` chooses the machines of a replica; here counting shows that a place exists.
+A site is the machines of one GPU kind in one region and pool. ``placement`` chooses the machines
+of a replica; here counting shows that a place exists.
 """
 
 from collections import defaultdict
@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Machine
-from hetrl_core.job.spec import PoolSpec, PoolTask, ResourcesSpec
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 
 SHARE_SIZES = (1, 2, 4, 8)
 """GPUs of one machine that a replica may take. Powers of two, so that counting suffices:
@@ -19,7 +18,7 @@ see ``Site.capacity``."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Machines of one GPU kind, region and pool, all spot machines or none."""
+    """Machines of one GPU kind, region and pool."""
 
     kind: GpuKind
     """With the pool's price where the pool states one."""
@@ -32,21 +31,11 @@ class Site:
     max_gpus: int | None = None
     """The pool's limit, over all sites of the pool together."""
 
-    is_spot: bool = False
-    barred: frozenset[Task] = frozenset()
-    """Tasks that may not run on its machines."""
-
     @property
     def name(self) -> str:
         """Return the site in words: ``L4 in eu-1 (pool edge)``."""
-        spot = "spot " if self.is_spot else ""
-        return f"{spot}{self.kind.name} in {self.region}" + (
-            f" (pool {self.pool})" if self.pool else ""
-        )
-
-    def without(self, tasks: Iterable[Task]) -> "Site":
-        """Return the site with further tasks barred."""
-        return replace(self, barred=self.barred.union(tasks))
+        region = f" in {self.region}"
+        return f"{self.kind.name}{region}" + (f" (pool {self.pool})" if self.pool else "")
 
     @property
     def num_gpus(self) -> int:
@@ -79,38 +68,15 @@ def sites(snapshot: ClusterSnapshot, resources: ResourcesSpec) -> tuple[Site, ..
     A job that names pools uses only machines that belong to one of them.
     """
     pools = {pool.name: pool for pool in resources.pools}
-    members: dict[tuple[str, str, str, bool], list[Machine]] = defaultdict(list)
+    members: dict[tuple[str, str, str], list[Machine]] = defaultdict(list)
     for machine in snapshot.machines:
         pool = machine.pool if pools else ""
-        is_used = resources.only_kind in {"", machine.gpu_kind}
-        if is_used and (not pools or pool in pools):
-            members[machine.gpu_kind, machine.region, pool, machine.is_spot].append(machine)
+        if not pools or pool in pools:
+            members[machine.gpu_kind, machine.region, pool].append(machine)
     return tuple(
-        _site(
-            snapshot.kind(kind),
-            region,
-            pools.get(pool),
-            machines,
-            trains=(resources.train_on_spot or not is_spot)
-            and resources.only_training_kind in {"", kind},
-        )
-        for (kind, region, pool, is_spot), machines in sorted(members.items())
+        _site(snapshot.kind(kind), region, pools.get(pool), machines)
+        for (kind, region, pool), machines in sorted(members.items())
     )
-
-
-def barred_tasks(pool: PoolSpec | None) -> frozenset[Task]:
-    """Return the tasks that a pool is not for."""
-    if pool is None or not pool.tasks:
-        return frozenset()
-    return frozenset(Task).difference(*(_TASKS[each] for each in pool.tasks))
-
-
-_TASKS = {
-    # A trainer's processes score as well: which of the two it is, the layout decides.
-    PoolTask.TRAIN: frozenset(Task) - {Task.ACTOR_GENERATION},
-    PoolTask.GENERATE: frozenset({Task.ACTOR_GENERATION}),
-    PoolTask.SCORE: frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION},
-}
 
 
 def without_machines(resources: ResourcesSpec, found: Iterable[Site]) -> list[PoolSpec]:
@@ -119,9 +85,7 @@ def without_machines(resources: ResourcesSpec, found: Iterable[Site]) -> list[Po
     return [pool for pool in resources.pools if pool.name not in used]
 
 
-def _site(
-    kind: GpuKind, region: str, pool: PoolSpec | None, machines: list[Machine], *, trains: bool
-) -> Site:
+def _site(kind: GpuKind, region: str, pool: PoolSpec | None, machines: list[Machine]) -> Site:
     if pool and pool.dollars_per_gpu_hour is not None:
         kind = replace(kind, dollars_per_hour=pool.dollars_per_gpu_hour)
     return Site(
@@ -130,6 +94,4 @@ def _site(
         pool=pool.name if pool else "",
         machines=tuple(sorted(machines, key=lambda each: (-each.num_gpus, each.name))),
         max_gpus=pool.max_gpus if pool else None,
-        is_spot=machines[0].is_spot,
-        barred=barred_tasks(pool) | (frozenset() if trains else TRAINING_TASKS),
     )

@@ -24,12 +24,12 @@ def usable_machines(snapshot: ClusterSnapshot, resources: ResourcesSpec) -> Clus
     if resources.max_gpus is None and all(each.max_gpus is None for each in resources.pools):
         return snapshot
     pools = {pool.name: pool for pool in resources.pools}
-    alike: dict[tuple[str, str, str, bool], list[Machine]] = defaultdict(list)
+    alike: dict[tuple[str, str, str], list[Machine]] = defaultdict(list)
     for machine in snapshot.machines:
-        alike[machine.gpu_kind, machine.region, machine.pool, machine.is_spot].append(machine)
+        alike[machine.gpu_kind, machine.region, machine.pool].append(machine)
     kept = [
         each
-        for (_, _, pool, _), machines in sorted(alike.items())
+        for (_, _, pool), machines in sorted(alike.items())
         for each in _of_use(machines, _most_gpus(resources, pools.get(pool)))
     ]
     return replace(snapshot, machines=tuple(kept))

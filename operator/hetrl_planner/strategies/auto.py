@@ -9,18 +9,16 @@ less; it runs there only if the ILP finds nothing or the goal is a low price.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetrl_planner.phase1.alternatives import Alternative, choices
+from hetrl_planner.phase1.alternatives import choices
 from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.strategies.areal_hex import cheaper, phase_1
 from hetrl_planner.strategies.context import SearchContext
-from hetrl_planner.strategies.evolution import evolve_all, genome_of_result
+from hetrl_planner.strategies.evolution import evolve_all
 from hetrl_planner.strategies.ilp import divide_machines
-from hetrl_planner.strategies.parts import best_of_regions, reconsidered
+from hetrl_planner.strategies.playoff import play_off
 from hetrl_planner.strategies.repartition import on_better_links
 from hetrl_planner.strategies.search_result import SearchResult, better
-from hetrl_planner.strategies.selection.economy import economical
-from hetrl_planner.strategies.selection.playoff import play_off
 from hetrl_planner.strategies.tiling import tiled
 
 UNPROMISING_SHARE = 0.2
@@ -32,34 +30,14 @@ class Auto:
     """A first plan from the ILP or phase 1, refined by evolution, chosen in the simulator."""
 
     def plan(self, context: SearchContext) -> SearchResult | None:
-        """Return the cheapest plan that is about as fast as the fastest one found."""
-        first, alternatives = _begun(context)
-        refined = _refined(context, tiled(self, context, first), choices(alternatives))
+        """Return the finalist that is fastest in the simulator, or the best prediction."""
+        first = _first(context)
+        others = choices(context.alternatives)
+        refined = _refined(context, tiled(self, context, first), others)
         found = on_better_links(context, cheaper(context, refined))
         if found is None:
             return None
-        best = play_off(found, context)
-        economy = economical(best, alternatives, context)
-        return replace(
-            best,
-            evaluation=economy.taken,
-            alternatives=alternatives,
-            fastest=economy.fastest,
-            cheaper=economy.cheaper,
-        )
-
-
-def _begun(context: SearchContext) -> tuple[SearchResult | None, tuple[Alternative, ...]]:
-    """Return the result from which evolution starts, and the alternatives to it."""
-    if context.start:
-        return context.start, context.start.alternatives
-    first = _first(context)
-    seeds = () if first is None else (genome_of_result(context, first),)
-    alternatives, part = reconsidered(context)
-    part = better(part, best_of_regions(context), context.objective)
-    first = better(first, part, context.objective)
-    # Evolution starts from both: the better one need not lead further.
-    return first and replace(first, others=(*first.others, *seeds)), alternatives
+        return replace(play_off(found, context), alternatives=context.alternatives)
 
 
 def _first(context: SearchContext) -> SearchResult | None:
@@ -68,9 +46,6 @@ def _first(context: SearchContext) -> SearchResult | None:
     In one region phase 2 costs a moment and is worth as much as a second of evolution.
     """
     divided = None if context.is_small else divide_machines(context, is_initial=True)
-    if len(context.space.sites) == 1:
-        # Copies of one split on equal GPUs are phase 1's strength, and cost it a moment.
-        return better(phase_1(context, context.space), divided, context.objective)
     if divided and isinstance(context.goal, Fastest) and _is_compared(context, divided):
         is_one_region = len({site.region for site in context.space.sites}) == 1
         return on_better_links(context, divided) if is_one_region else divided

@@ -14,7 +14,6 @@ from hetrl_planner.phase1.iterate import Searcher
 from hetrl_planner.phase1.space import Space
 from hetrl_planner.problem.fleet_size import MostGpus
 from hetrl_planner.problem.goals import Goal
-from hetrl_planner.strategies.search_result import SearchResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +26,6 @@ class SearchContext:
     should_stop: Callable[[], bool]
     evaluations: int | None = None
     """Layouts that HetRL's search may price; ``None``: by the size of the fleet."""
-
-    effort: float = 1.0
-    """Share of the usual number of layouts that evolution prices."""
-
-    start: SearchResult | None = None
-    """A result on the same GPUs from which the search starts, and which it does not fall behind."""
 
     job: JobSpec | None = None
     """The job, if the plan's alternatives and finalists are compared too. A part of a search, such

@@ -101,8 +101,7 @@ def effort(context: SearchContext, num_arms: int) -> int:
         return 0
     if context.is_large:
         return LEAST_EVALUATIONS
-    most = min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS)
-    return max(LEAST_EVALUATIONS, int(context.effort * most))
+    return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
 
 
 def _promising(context: SearchContext, first: SearchResult | None) -> list[Grouping]:
@@ -111,7 +110,7 @@ def _promising(context: SearchContext, first: SearchResult | None) -> list[Group
     On small fleets, and without a result: all tasks together, and generation apart.
     """
     if first and not context.is_small:
-        return [genome_of_result(context, first).grouping]
+        return [_genome_of(context, first).grouping]
     return [each for each in context.groupings if len(each) == 1 or each == context.disjoint]
 
 
@@ -122,7 +121,7 @@ def _parted(
     if found is None:
         return None
     apart = (each for each in found.others if each.grouping == context.disjoint)
-    begun = dict.fromkeys([genome_of_result(context, found), *islice(apart, 1)])
+    begun = dict.fromkeys([_genome_of(context, found), *islice(apart, 1)])
     devices = context.evaluator.devices
     starts = (each for genome in begun for arm in arms for each in parted(genome, arm, devices))
     return replace(found, others=(*found.others, *starts))
@@ -134,12 +133,11 @@ def _seeds(
     devices, tasks = context.evaluator.devices, context.space.work.tasks
     layouts = (layout_of(choice, devices) for choice in others)
     genomes = (genome_of(layout, devices, tasks=tasks) for layout in layouts)
-    known = [*first.others, genome_of_result(context, first)] if first else []
+    known = [*first.others, _genome_of(context, first)] if first else []
     seeds = dict.fromkeys([*known, *genomes])
     return tuple(each for each in seeds if each.grouping in context.groupings)
 
 
-def genome_of_result(context: SearchContext, found: SearchResult) -> Genome:
-    """Return the genome of a result's layout."""
+def _genome_of(context: SearchContext, found: SearchResult) -> Genome:
     devices, tasks = context.evaluator.devices, context.space.work.tasks
     return genome_of(found.evaluation.layout, devices, tasks=tasks)

@@ -25,12 +25,6 @@ class SearchResult:
     alternatives: tuple[Alternative, ...] = ()
     """The best choices with fewer kinds of GPUs, if they were compared."""
 
-    fastest: Evaluation | None = None
-    """The fastest plan found, where a cheaper one was taken."""
-
-    cheaper: Evaluation | None = None
-    """A much cheaper plan that is a little slower, where the job sets no limit."""
-
 
 def better(
     first: SearchResult | None, second: SearchResult | None, objective: Objective

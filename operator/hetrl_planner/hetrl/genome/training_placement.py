@@ -16,7 +16,7 @@ from hetrl_planner.hetrl.genome.serving_placement import PlacementCache, Serving
 from hetrl_planner.layout.fit.balance import Hops, Place
 from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.fit.ranked import Split
-from hetrl_planner.layout.fit.splits import DIVIDED_MODES, TENSOR_SIZES, stage_counts
+from hetrl_planner.layout.fit.splits import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 
 TRAINING = (Task.ACTOR_TRAINING,)
@@ -46,8 +46,8 @@ class TaskPlacer:
     ) -> Iterator[tuple[int, int, bool]]:
         """Yield tensor size, stages and stripes of every cut for so many GPUs."""
         model = self.fitting.work.architecture
-        for tensor, num_stages in product(TENSOR_SIZES, stage_counts(model.num_layers)):
-            if model.num_query_heads % tensor:
+        for tensor, num_stages in product(TENSOR_SIZES, STAGE_COUNTS):
+            if model.num_query_heads % tensor or num_stages > model.num_layers:
                 continue
             if not self.fitting.may_be_alike(tasks, (tensor, num_stages)):
                 continue

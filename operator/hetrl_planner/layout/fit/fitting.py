@@ -21,7 +21,7 @@ from hetrl_planner.cost.stage import balanced_layers, uniform_stages
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.fit.balance import Balance
 from hetrl_planner.layout.fit.ranked import RankedSplits, Split
-from hetrl_planner.layout.fit.splits import TENSOR_SIZES, deciding, stage_counts
+from hetrl_planner.layout.fit.splits import STAGE_COUNTS, TENSOR_SIZES, deciding
 from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
 from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
@@ -339,9 +339,10 @@ class SplitFitter:
         return tuple(
             (tensor, stages)
             for tensor in TENSOR_SIZES
-            for stages in stage_counts(model.num_layers)
+            for stages in STAGE_COUNTS
             if tensor <= here.largest_machine_gpus
             and not model.num_query_heads % tensor
+            and stages <= model.num_layers
             and tensor * stages <= here.num_gpus
         )
 

@@ -6,7 +6,6 @@ Also its numbers of copies, the state that they may divide, and the memory that 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import ceil
 
 from hetrl_core.plan.capabilities import split_obstacle
@@ -28,9 +27,7 @@ DIVIDED_MODES = (
 )
 """Training modes of several replicas, in rows: see ``modes_by_speed``."""
 
-EVERY_STAGE_COUNT = 16
-"""Numbers of pipeline stages up to which each is tried. Ours: the embedding and the head shift
-layers between stages, so up to here one more stage may help although no stage gets fewer layers."""
+STAGE_COUNTS = (1, 2, 3, 4, 6, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,25 +67,13 @@ def splits(site: Site, work: Workload, task: Task, *, runnable_only: bool) -> It
                 yield Split(parallelism=parallelism, share_size=share_size)
 
 
-@cache
-def stage_counts(num_layers: int) -> tuple[int, ...]:
-    """Return the numbers of pipeline stages worth trying, up to one layer a stage.
-
-    Of large numbers, each is the smallest for its largest stage: a pipeline waits for the
-    stage with the most layers.
-    """
-    few = range(1, min(num_layers, EVERY_STAGE_COUNT) + 1)
-    many = {ceil(num_layers / most) for most in range(1, num_layers + 1)}
-    return tuple(sorted({*few, *many}))
-
-
 def _parallelisms(site: Site, work: Workload) -> Iterator[Parallelism]:
     model = work.architecture
     for tensor in TENSOR_SIZES:
         if tensor > site.largest_machine_gpus or model.num_query_heads % tensor:
             continue
-        for num_stages in stage_counts(model.num_layers):
-            if tensor * num_stages <= site.num_gpus:
+        for num_stages in STAGE_COUNTS:
+            if num_stages <= model.num_layers and tensor * num_stages <= site.num_gpus:
                 yield Parallelism(tensor=tensor, stage_layers=split_layers(model, num_stages))
 
 
