@@ -81,8 +81,7 @@ def _cpu_seconds() -> float:
 def to_all(num_bytes: int, turns: int) -> dict[str, Any]:
     """Return what a version of so many bytes costs each way, by number of workers."""
     rows = []
-    ways = (WeightTransport.GRPC, WeightTransport.NCCL)
-    for readers, transport in itertools.product(NUM_READERS, ways):
+    for readers, transport in itertools.product(NUM_READERS, WeightTransport):
         print(f"   {transport}, workers: {readers}", flush=True)
         took = [_turn(transport, readers, num_bytes) for _ in range(turns)]
         rows.append({"readers": readers, "way": transport, "turns": took})

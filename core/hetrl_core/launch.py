@@ -31,7 +31,6 @@ from hetrl_core.plan.training_split import (
     training_split,
 )
 from hetrl_core.task import TRAINING_TASKS, Role, Task
-from hetrl_core.weights.way import WeightWay, stated_way
 
 CONTRACT_VERSION = 2
 
@@ -137,13 +136,8 @@ class Launch:
     weights_cross_regions: bool = False
     """Whether they come over a slow link: compressed then, as changes of those that are here."""
 
-    weight_way: WeightWay | None = None
-    """How they reach these pods, as the plan states it; None: it does not, so they come as patches
-    and by a relay from another region, and whole within the trainer's."""
-
     weight_transport: WeightTransport = WeightTransport.GRPC
-    """How they reach rollouts of the trainer's region; with Auto the trainer can broadcast, and
-    each set of rollouts has a way of its own."""
+    """How they reach rollouts of the trainer's region."""
 
     inference_port: int = 0
     """Where an inference worker listens; 0: any free port."""
@@ -182,23 +176,6 @@ class Launch:
 
     contract_version: int = CONTRACT_VERSION
 
-    @property
-    def weights_as_patches(self) -> bool:
-        """Whether these pods ask for what changed in the weights, not for all of them."""
-        return self.weight_way.is_patched if self.weight_way else self.weights_cross_regions
-
-    @property
-    def weights_by_relay(self) -> bool:
-        """Whether one of these pods' region fetches weights for the others."""
-        return self.weight_way.is_relayed if self.weight_way else self.weights_cross_regions
-
-    @property
-    def weights_by_broadcast(self) -> bool:
-        """Whether these pods attend the trainer's broadcasts."""
-        if self.weight_way:
-            return self.weight_way is WeightWay.BROADCAST
-        return self.weight_transport is WeightTransport.NCCL and not self.weights_cross_regions
-
     def tasks_of(self, ordinal: int) -> frozenset[Task]:
         """Return the tasks that the rank table gives to a pod."""
         return frozenset(rank.task for rank in self.ranks if rank.ordinal == ordinal)
@@ -220,7 +197,7 @@ def launch_of(
         sets: all pod sets of the plan.
         others: the fields that do not follow from these: those that depend on where the pods run.
     """
-    model, crosses = spec.model, weights_cross_regions(pods, sets)
+    model = spec.model
     return Launch(
         pod_set=pods.name,
         role=pods.role,
@@ -232,12 +209,7 @@ def launch_of(
         concurrency=pods.concurrency,
         kv_cache_bytes=pods.kv_cache_bytes,
         region=pods.region,
-        weights_cross_regions=crosses,
-        weight_way=stated_way(
-            plan.weight_paths, pods.region, transport=spec.weight_transport, crosses=crosses
-        )
-        if pods.generates
-        else None,
+        weights_cross_regions=weights_cross_regions(pods, sets),
         weight_transport=spec.weight_transport,
         model=ModelFiles(source=model.source, is_path=model.is_path, revision=model.revision),
         vocab_size=model.architecture.vocab_size if model.architecture else 0,

@@ -10,7 +10,7 @@ from hetrl_core.plan.plan import Infeasible, Outcome, Plan
 from hetrl_planner.explain.bound import bound_on
 from hetrl_planner.explain.infeasible import reasons_against
 from hetrl_planner.explain.rejected import rejected
-from hetrl_planner.layout.to_plan import prediction, replica_groups, weight_paths
+from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.phase1.space import Space, space_of
 from hetrl_planner.problem.gc_tuning import rare_collections
 from hetrl_planner.problem.goals import goal_of
@@ -102,7 +102,6 @@ def _explained(result: SearchResult, context: SearchContext, job: JobSpec) -> Pl
         gap=_gap(result, context),
         ended_by="work" if result.is_complete else "time",
         seed=job.planning.seed,
-        weight_paths=weight_paths(result.evaluation, context.evaluator),
     )
     return replace(found, rejected=rejected(result.alternatives, found, context.goal))
 

@@ -24,7 +24,6 @@ from hetrl_core.plan.plan import (
     Share,
 )
 from hetrl_core.task import Task
-from hetrl_core.weights.way import WeightPath, WeightWay
 from tests.api.plans import a_plan_of_10240_gpus, a_prediction
 from tests.api.variants import is_leaf, variants
 
@@ -208,16 +207,6 @@ def a_full_spec() -> PlanSpec:
             groups=(group,),
             prediction=a_prediction(),
             gap=0.5,
-            weight_paths=(
-                WeightPath(
-                    region="eu",
-                    way=WeightWay.PATCHES,
-                    readers=2,
-                    sent_bytes=1.0,
-                    transfer_seconds=2.0,
-                    load_seconds=3.0,
-                ),
-            ),
             rejected=(Rejected(summary="tp2", reason="slower"),),
         )
     )

@@ -128,22 +128,6 @@ def test_job_and_its_plan_file_are_simulated(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_plan_of_a_faster_fleet_is_priced_again(tmp_path: Path) -> None:
-    fleet, job = written(tmp_path, "fleet.yaml", FLEET), written(tmp_path, "job.yaml", JOB)
-    arguments = ["plan", "-f", str(job), "-t", str(fleet), "--runnable", "-o", "json"]
-    plan = written(tmp_path, "plan.json", CliRunner().invoke(hetrl, arguments).stdout)
-    slow = yaml.safe_load(FLEET)
-    slow["spec"]["gpuKinds"] = [{"name": "A100-80GB", "computeEfficiency": 0.1}]
-    slower = written(tmp_path, "slower.yaml", slow)
-
-    same, changed = (ask("-f", job, "-t", each, "--plan", plan) for each in (fleet, slower))
-
-    assert same.exit_code == changed.exit_code == 0, same.output + changed.output
-    assert "the plan states" not in same.output
-    assert "it was edited, or priced for another fleet" in changed.output
-
-
-@pytest.mark.slow
 def test_fleet_that_ships_can_be_named(tmp_path: Path) -> None:
     quickly = {**JOB["spec"], "planning": {"strategy": "Homogeneous"}}
     job = written(tmp_path, "job.yaml", {**JOB, "spec": quickly})

@@ -2,8 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.job.spec import Strategy, WeightTransport
-from hetrl_core.launch import Address, JobIdentity, from_json, launch_of, to_json
+from hetrl_core.job.spec import Strategy
 from hetrl_core.plan.plan import MemoryUse, Plan, Replica, Share
 from hetrl_core.plan.pod_sets import (
     COORDINATOR,
@@ -15,7 +14,6 @@ from hetrl_core.plan.pod_sets import (
     weights_cross_regions,
 )
 from hetrl_core.task import Role, Task
-from hetrl_core.weights.way import WeightPath, WeightWay
 from hetrl_planner.plan_job import plan
 from tests.builders import a_fleet, a_job
 from tests.core.test_plan import PREDICTION, a_group
@@ -158,77 +156,6 @@ def test_weights_cross_regions_only_away_from_the_first_trainer() -> None:
     ]
 
     assert [each.name for each in sets if weights_cross_regions(each, sets)] == ["rollout-eu"]
-
-
-@pytest.mark.parametrize(
-    ("stated", "transport", "ways"),
-    [
-        pytest.param((), WeightTransport.GRPC, (None, False, False, False), id="not-stated"),
-        pytest.param((), WeightTransport.NCCL, (None, False, False, True), id="not-stated-nccl"),
-        pytest.param(
-            (WeightWay.PATCHES,),
-            WeightTransport.GRPC,
-            (WeightWay.PATCHES, True, False, False),
-            id="patches",
-        ),
-        pytest.param(
-            (WeightWay.BROADCAST,),
-            WeightTransport.AUTO,
-            (WeightWay.BROADCAST, False, False, True),
-            id="broadcast",
-        ),
-        pytest.param(
-            (WeightWay.BROADCAST,),
-            WeightTransport.GRPC,
-            (None, False, False, False),
-            id="broadcast-not-allowed-any-more",
-        ),
-    ],
-)
-def test_way_of_weights_reaches_the_contract_of_rollouts(
-    stated: tuple[WeightWay, ...],
-    transport: WeightTransport,
-    ways: tuple[WeightWay | None, bool, bool, bool],
-) -> None:
-    groups = (a_group(Task.ACTOR_TRAINING, "a"), a_group(Task.ACTOR_GENERATION, "b"))
-    region = groups[1].region
-    made = Plan(
-        strategy=Strategy.AUTO,
-        groups=groups,
-        prediction=PREDICTION,
-        weight_paths=tuple(WeightPath(region=region, way=way, readers=1) for way in stated),
-    )
-    sets = pod_sets(made)
-    spec = replace(a_job(), weight_transport=transport)
-    place = Address(host="here", port=1)
-    trains, generates = (
-        from_json(
-            to_json(
-                launch_of(
-                    made,
-                    spec,
-                    pods,
-                    sets,
-                    job=JobIdentity(namespace="default", name="math", uid="1"),
-                    coordinator=place,
-                    weights=place,
-                    rendezvous=place,
-                    training=spec.training,
-                    state_path="state",
-                    checkpoint_path="checkpoints",
-                )
-            )
-        )
-        for pods in sets[1:]
-    )
-
-    assert trains.weight_way is None
-    assert ways == (
-        generates.weight_way,
-        generates.weights_as_patches,
-        generates.weights_by_relay,
-        generates.weights_by_broadcast,
-    )
 
 
 def test_pod_has_a_program_for_each_kind_of_work() -> None:

@@ -49,10 +49,10 @@ def test_tensor_ranks_reduce_twice_a_layer() -> None:
 
 def test_stage_before_the_last_sends_its_hidden_states_on() -> None:
     first, last = stages(18, 18)
-    turns = [forward_seconds(first) + HIDDEN_BYTES / 1e9, forward_seconds(last)]
-    # The latency of 0.5 s passes once, while further sequences follow.
+    hop = 0.5 + HIDDEN_BYTES / 1e9
+    turns = [forward_seconds(first) + hop, forward_seconds(last)]
     assert inference_pace(WORK, [first, last]) == Pace(
-        slot_seconds=pytest.approx(max(turns)), fixed_seconds=pytest.approx(min(turns) + 0.5)
+        slot_seconds=pytest.approx(max(turns)), fixed_seconds=pytest.approx(min(turns))
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hetrl_core.job.algorithm import Mode
 from hetrl_core.plan.plan import Parallelism
 from hetrl_planner.cost.generation import GenerationCost
-from hetrl_planner.cost.network import Channel
+from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
 from hetrl_planner.cost.rollouts import (
     Generated,
     OtherStepParts,
@@ -21,7 +21,6 @@ from hetrl_planner.cost.rollouts import (
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import split_layers
 from hetrl_planner.cost.stage import uniform_stages
-from hetrl_planner.cost.weights import AT_ONCE, WeightSync
 from hetrl_planner.problem.workload import Workload, workload
 from tests.builders import ARCHITECTURES, a_job, a_kind
 
@@ -59,9 +58,7 @@ def seconds(work: Workload, *rollouts: Rollouts, beside: OtherStepParts = ALONE)
 
 def made(rollouts: Rollouts, found: Generated) -> float:
     rate = rollouts.serving.samples_per_second(found.concurrency[0])
-    return (
-        rollouts.num_replicas * rate * (found.seconds - rollouts.stop_seconds(found.concurrency[0]))
-    )
+    return rollouts.num_replicas * rate * (found.seconds - rollouts.weights.load_seconds)
 
 
 @pytest.mark.parametrize("max_staleness", [1, 2, 8])

@@ -65,7 +65,7 @@ def test_critic_is_placed_where_no_other_trainer_task_fits(apart: Plan) -> None:
     assert {each.region for each in critic} != {each.region for each in policy}
     together = made(TWO_REGIONS, with_strategy(JOB, Strategy.AREAL_HEX))
     assert not critics(together)
-    assert apart.prediction.step_seconds < 0.95 * together.prediction.step_seconds
+    assert apart.prediction.step_seconds < 0.8 * together.prediction.step_seconds
 
 
 def test_training_groups_come_first_in_a_plan(apart: Plan) -> None:

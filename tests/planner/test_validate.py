@@ -14,7 +14,7 @@ from hetrl_planner.replan.validate import misfits
 from tests.builders import ARCHITECTURES, a_fleet, a_job
 
 FLEET = a_fleet(a100_80=8, l4=8)
-JOB = a_job(global_batch_size=1024)
+JOB = a_job()
 
 Edit = Callable[[Plan], Plan]
 
@@ -87,7 +87,7 @@ GENERATION, TRAINING = Task.ACTOR_GENERATION, Task.ACTOR_TRAINING
                 GENERATION,
                 lambda group: replace(group, parallelism=Parallelism(tensor=4, stage_layers=(28,))),
             ),
-            "a replica must take tensor x stages = 4 GPUs, got ",
+            "a replica must take tensor x stages = 4 GPUs, got 1",
             id="too-few-gpus-for-the-split",
         ),
         pytest.param(

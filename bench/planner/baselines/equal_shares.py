@@ -18,10 +18,9 @@ from math import ceil
 from hetrl_core.plan.plan import Sharding
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost.memory import Footprint, pass_tokens
-from hetrl_planner.cost.network import all_gather_seconds
+from hetrl_planner.cost.network import AT_ONCE, WeightSync, all_gather_seconds
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.training import Ring, training_time
-from hetrl_planner.cost.weights import AT_ONCE, WeightSync
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
@@ -99,18 +98,12 @@ class EqualShares(Evaluator):
         assert task.mode is not None
         per_minibatch = ceil(self.work.batch_size / self.work.minibatches)
         sequences = ceil(per_minibatch / len(keys))
-        replicas = self._pipelines(task, keys)
+        replicas = [self._replicas.training(key, task.mode.recompute) for key in keys]
         time = training_time(
-            self.work,
-            [(each, sequences) for each in replicas],
-            rings,
-            mode=task.mode,
-            gather_seconds=self._gather(task, keys[0]),
+            self.work, [(each, sequences) for each in replicas], rings, mode=task.mode
         )
         cost = _equal_cost(time.total_seconds, len(keys), self.work.batch_size, time.binding)
-        return replace(
-            cost, proximal_seconds=time.proximal_seconds, gather_seconds=time.gather_seconds
-        )
+        return replace(cost, proximal_seconds=time.proximal_seconds)
 
     @cached_method
     def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:

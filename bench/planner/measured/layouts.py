@@ -3,7 +3,7 @@
 The published split is made a layout, GPU by GPU, and priced as any other; nothing is planned.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
@@ -15,18 +15,12 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot, Link, Machine
 from hetrl_core.job.spec import ResourcesSpec
 from hetrl_core.task import Task
 from hetrl_planner.cost import generation, memory
-from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
-from hetrl_planner.cost.network import between_machines, transfer_seconds
 from hetrl_planner.cost.shard import Shard
-from hetrl_planner.cost.weights import WeightSync
-from hetrl_planner.layout import task_costs, weights
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.problem.sites import sites
-from hetrl_planner.problem.workload import Workload
-from hetrl_planner.simulator.pipeline import training_cost, weight_routes
 
 REGION = "local"
 LATENCY_SECONDS = 50e-6
@@ -36,35 +30,12 @@ BOUNDLESS_BYTES = 10 * 2**40
 
 @contextmanager
 def constants(run: Run, parameters: Parameters) -> Iterator[None]:
-    """Set what the cost model has as constants of its own.
-
-    Weights travel as in the published systems, which broadcast them over the link and keep what
-    their engines have cached, and not as in this project's runtime.
-    """
+    """Set what the cost model has as constants of its own."""
     with (
-        patch.object(weights, "weight_syncs", _broadcast),
-        patch.object(weight_routes, "weight_syncs", _broadcast),
-        patch.object(task_costs, "gather_seconds", return_value=0.0),
-        patch.object(training_cost, "gather_seconds", return_value=0.0),
-        patch.object(generation.GenerationCost, "recompute_seconds", 0.0),
         patch.object(generation, "ENGINE_STEP_SECONDS", parameters.engine_step_seconds),
         patch.object(memory, "MAX_CONCURRENCY", places(run)),
     ):
         yield
-
-
-def _broadcast(
-    work: Workload, snapshot: ClusterSnapshot, *, readers: Mapping[str, int], **_: object
-) -> dict[str, WeightSync]:
-    """Return the wait for weights that engines receive straight into their memory."""
-    size_bytes = BYTES_PER_WEIGHT * work.architecture.num_parameters
-    return {
-        region: WeightSync(
-            transfer_seconds=0.0,
-            load_seconds=transfer_seconds(size_bytes, between_machines(snapshot, region, region)),
-        )
-        for region in readers
-    }
 
 
 def places(run: Run) -> int:

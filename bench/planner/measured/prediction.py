@@ -25,7 +25,7 @@ from bench.planner.measured.layouts import (
 from bench.planner.measured.pipeline import pipeline_of
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
 from hetrl_core.task import Task
-from hetrl_planner.cost.network import between_machines, transfer_seconds
+from hetrl_planner.cost.network import weight_sync
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.simulator.simulate import simulate
 
@@ -84,10 +84,9 @@ def response_tokens(length: InferredLength, parameters: Parameters) -> int:
     while low < high:
         middle = (low + high) // 2
         run = responding(length.run, middle)
-        with constants(run, parameters):
-            evaluator = evaluator_of(run, parameters)
-            trained = layout_of(run, evaluator.devices).task(Task.ACTOR_TRAINING)
-            is_long = evaluator.training_seconds(trained) >= length.training_seconds
+        evaluator = evaluator_of(run, parameters)
+        trained = layout_of(run, evaluator.devices).task(Task.ACTOR_TRAINING)
+        is_long = evaluator.training_seconds(trained) >= length.training_seconds
         low, high = (low, middle) if is_long else (middle + 1, high)
     return low
 
@@ -116,4 +115,7 @@ def _transfer_seconds(transfer: Transfer, parameters: Parameters) -> float:
         source=REGION, target=REGION, bytes_per_second=reached, latency_seconds=LATENCY_SECONDS
     )
     snapshot = ClusterSnapshot(gpu_kinds=(), machines=(), links=(link,))
-    return transfer_seconds(transfer.size_bytes, between_machines(snapshot, REGION, REGION))
+    sync = weight_sync(
+        transfer.size_bytes, snapshot, trainer_shares={REGION: 1.0}, rollout_region=REGION
+    )
+    return sync.total_seconds

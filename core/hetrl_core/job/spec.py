@@ -40,22 +40,6 @@ class WeightTransport(StrEnum):
     NCCL = "Nccl"
     """The trainer broadcasts them: by NCCL between GPUs, by gloo otherwise, in the clear."""
 
-    AUTO = "Auto"
-    """Whichever of the two the plan expects to be faster."""
-
-
-class WeightEncoding(StrEnum):
-    """The content of the messages that bring weights to rollouts."""
-
-    AUTO = "Auto"
-    """Whichever the plan expects to be better, region by region."""
-
-    WHOLE = "Whole"
-    """All of them."""
-
-    PATCHES = "Patches"
-    """What changed since the version that the rollout has; exact to the bit."""
-
 
 class Strategy(StrEnum):
     """Which search makes the plan."""
@@ -421,7 +405,6 @@ class JobSpec:
     planning: PlanningSpec = field(default_factory=PlanningSpec)
     engine: Engine = Engine.VLLM
     weight_transport: WeightTransport = WeightTransport.GRPC
-    weight_encoding: WeightEncoding = WeightEncoding.AUTO
     traces: TracesSpec | None = None
 
 

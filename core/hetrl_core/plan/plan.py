@@ -10,7 +10,6 @@ from typing import Literal
 from hetrl_core.job.spec import Strategy
 from hetrl_core.limits import at_least
 from hetrl_core.task import Task
-from hetrl_core.weights.way import WeightPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +196,6 @@ class Plan:
     """Only a search ended by work, not by the clock, is repeatable."""
 
     seed: int = 1
-    weight_paths: tuple[WeightPath, ...] = ()
-    """By region of rollouts; empty in plans of earlier releases, which leave it to the runtime."""
 
     @property
     def num_gpus(self) -> int:

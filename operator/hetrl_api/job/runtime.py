@@ -12,7 +12,7 @@ from hetrl_api.job.resources import Labels
 from hetrl_api.job.source import ObjectName, SubPath
 from hetrl_api.validation.lists import Keyed
 from hetrl_api.validation.rules import ApiModel, Rule, exactly_one, section, value_not_yet
-from hetrl_core.job.spec import Engine, WeightEncoding, WeightTransport
+from hetrl_core.job.spec import Engine, WeightTransport
 from hetrl_core.task import Role
 
 Image = Annotated[str, StringConstraints(min_length=1, max_length=512)]
@@ -62,12 +62,7 @@ class Transport(ApiModel):
     weights: WeightTransport = WeightTransport.GRPC
     """How weights reach rollouts of the trainer's region: each fetches them over mutual TLS (Grpc),
     or the trainer broadcasts them to all at once (Nccl: by NCCL between GPUs, by gloo otherwise),
-    faster but in the clear; Auto lets the plan choose. Into other regions it always is Grpc."""
-
-    weight_encoding: WeightEncoding = WeightEncoding.AUTO
-    """What is sent by Grpc: all weights (Whole), or what changed since the version that a rollout
-    has (Patches), which takes processor time instead of bandwidth; Auto lets the plan choose for
-    each region."""
+    faster but in the clear. Into other regions it always is Grpc."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         value_not_yet(

@@ -70,7 +70,6 @@ def to_spec(
         planning=_planning(spec.planning, now=now),
         engine=spec.runtime.engine,
         weight_transport=spec.runtime.transport.weights,
-        weight_encoding=spec.runtime.transport.weight_encoding,
         traces=to_core(core.TracesSpec, traces) if traces else None,
     )
 

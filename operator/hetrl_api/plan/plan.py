@@ -10,7 +10,6 @@ from hetrl_api.validation.rules import ApiModel, Rule
 from hetrl_core.job.spec import Strategy
 from hetrl_core.plan.plan import Recompute, Sharding
 from hetrl_core.task import Task
-from hetrl_core.weights.way import WeightWay
 
 Text = Annotated[str, StringConstraints(max_length=1024)]
 Bytes = Annotated[int, Field(ge=0)]
@@ -157,28 +156,6 @@ class PlanPrediction(ApiModel):
     """What binds."""
 
 
-class PlannedWeightPath(ApiModel):
-    """How new weights reach the rollouts of one region."""
-
-    region: Text
-    """Where the rollouts are."""
-
-    way: WeightWay
-    """What is sent, and to whom."""
-
-    readers: Annotated[int, Field(ge=1)]
-    """Rollouts that load each version."""
-
-    sent_bytes: Rate = 0.0
-    """That leave the trainer for the region, per version."""
-
-    transfer_seconds: Rate = 0.0
-    """From a version's publication until the last rollout has it."""
-
-    load_seconds: Rate = 0.0
-    """For which a rollout pauses."""
-
-
 class RejectedAlternative(ApiModel):
     """An alternative that lost."""
 
@@ -209,9 +186,6 @@ class PlanSpec(ApiModel):
 
     prediction: PlanPrediction
     """What to expect."""
-
-    weight_paths: Annotated[tuple[PlannedWeightPath, ...], Field(max_length=256)] = ()
-    """How new weights reach each region of rollouts; empty: as the runtime does by itself."""
 
     rejected: Annotated[tuple[RejectedAlternative, ...], Field(max_length=20)] = ()
     """Alternatives that lost, and why."""

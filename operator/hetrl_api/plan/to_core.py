@@ -11,7 +11,6 @@ from hetrl_api.plan.plan import (
     MachineRun,
     Placement,
     PlannedGroup,
-    PlannedWeightPath,
     PlanPrediction,
     PlanSpec,
     RejectedAlternative,
@@ -28,7 +27,6 @@ from hetrl_core.plan.plan import (
     Share,
     TrainingMode,
 )
-from hetrl_core.weights.way import WeightPath
 
 _DIGITS = 5
 MAX_REJECTED = 20
@@ -43,7 +41,6 @@ def from_plan(plan: Plan) -> PlanSpec:
         gap_ratio=None if plan.gap is None else _shown(plan.gap),
         groups=tuple(_group_from(group) for group in plan.groups),
         prediction=_prediction_from(plan.prediction),
-        weight_paths=tuple(_path_from(each) for each in plan.weight_paths),
         rejected=tuple(
             from_core(RejectedAlternative, each) for each in plan.rejected[:MAX_REJECTED]
         ),
@@ -63,7 +60,6 @@ def to_plan(spec: PlanSpec) -> Plan:
         spec,
         gap=spec.gap_ratio,
         groups=tuple(_group_to(group, number=number) for number, group in enumerate(spec.groups)),
-        weight_paths=tuple(to_core(WeightPath, each) for each in spec.weight_paths),
         rejected=tuple(to_core(Rejected, each) for each in spec.rejected),
     )
 
@@ -163,16 +159,6 @@ def _replicas_to(placement: Placement) -> list[Replica]:
         )
         for _ in range(len(machines) // shares)
     ]
-
-
-def _path_from(path: WeightPath) -> PlannedWeightPath:
-    return from_core(
-        PlannedWeightPath,
-        path,
-        sent_bytes=_shown(path.sent_bytes),
-        transfer_seconds=_shown(path.transfer_seconds),
-        load_seconds=_shown(path.load_seconds),
-    )
 
 
 def _prediction_from(prediction: Prediction) -> PlanPrediction:

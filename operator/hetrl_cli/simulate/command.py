@@ -35,7 +35,6 @@ from hetrl_planner.problem.lengths import (
     lognormal_of_p95,
     lognormal_of_variation,
 )
-from hetrl_planner.replan.improve import predict
 from hetrl_planner.simulator.measurement.result import SimulationResult
 from hetrl_planner.simulator.pipeline.compile import compile_plan
 from hetrl_planner.simulator.pipeline.pipeline import (
@@ -64,9 +63,6 @@ class SimulationInput:
     warmup_steps: int | None
     predicted_step_seconds: float | None = None
     """The plan's prediction; None without a plan."""
-
-    priced_step_seconds: float | None = None
-    """The prediction of a given plan on the given fleet; None if the cost model has none."""
 
 
 @click.command("simulate")
@@ -217,17 +213,7 @@ def _of_job(
         steps=min(job.training.steps, DEFAULT_STEPS),
         warmup_steps=None,
         predicted_step_seconds=found.prediction.step_seconds,
-        priced_step_seconds=_priced(found, job, fleet) if plan_file else None,
     )
-
-
-def _priced(given: Plan, job: JobSpec, fleet: ClusterSnapshot) -> float | None:
-    """Return the step that a given plan should take: it may be edited, or of another fleet.
-
-    Plans of earlier releases, and previews of what no release runs, state no ways of weights.
-    """
-    found = predict(given, fleet, job) if given.weight_paths else None
-    return found.step_seconds if found else None
 
 
 def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan:
@@ -249,14 +235,12 @@ def _print(result: SimulationResult, simulation: SimulationInput, *, output: str
     if output == "json":
         document = as_document(result)
         document["predictedStepSeconds"] = simulation.predicted_step_seconds
-        document["pricedStepSeconds"] = simulation.priced_step_seconds
         say(json.dumps(document, indent=1))
         return
     show_simulation(
         console(width=TABLE_WIDTH),
         result,
         predicted_step_seconds=simulation.predicted_step_seconds,
-        priced_step_seconds=simulation.priced_step_seconds,
         max_staleness=simulation.pipeline.max_staleness,
     )
 

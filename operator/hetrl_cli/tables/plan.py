@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hetrl_api.plan.ranges import compress
-from hetrl_cli.tables.explanation import lost_rate, origins, remedy
 from hetrl_cli.tables.table import pairs, titled
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, MaximiseThroughput
@@ -24,7 +23,6 @@ from hetrl_core.plan.plan import (
 )
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_core.units import GIB, gib
-from hetrl_core.weights.way import WeightWay
 from hetrl_planner.whatif.bottlenecks import Explanation
 
 _TASK_WORDS = {
@@ -58,7 +56,6 @@ def show_plan(
             _groups(plan, fleet),
             Text(),
             _expected(plan, job, fleet),
-            *_weights(plan, job),
             *(_why(why, job) if why else ()),
             *_rejected(plan),
             *(Text(f"note: {each}", style="yellow") for each in notes),
@@ -99,7 +96,6 @@ def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
             f"weight sync {duration(expected.weight_sync_seconds)})",
         ),
         ("samples/s", rate(expected.samples_per_second)),
-        *((("why not more", lost),) if (lost := lost_rate(plan)) else ()),
         ("all steps", f"{job.training.steps} in {duration(seconds)}"),
         (
             "price",
@@ -112,43 +108,9 @@ def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
             f"at most {job.algorithm.max_staleness}",
         ),
         ("binds", "; ".join(_binding(plan, job, fleet))),
-        *((("relieved by", found),) if (found := remedy(expected.bottleneck)) else ()),
         ("gap to bound", "not known" if plan.gap is None else f"{100 * plan.gap:.2f} %"),
     )
     return pairs("What to expect", rows)
-
-
-_WAY_WORDS = {
-    WeightWay.WHOLE: "each rollout fetches all of them",
-    WeightWay.PATCHES: "each rollout fetches what changed",
-    WeightWay.RELAYED_WHOLE: "one rollout fetches all of them, the others from it",
-    WeightWay.RELAYED_PATCHES: "one rollout fetches what changed, the others all of them from it",
-    WeightWay.BROADCAST: "broadcast to all rollouts at once, in the clear",
-}
-
-
-def _weights(plan: Plan, job: JobSpec) -> list[Table | Text]:
-    """Say how new weights reach each region; nothing if the plan leaves it to the runtime."""
-    if not plan.weight_paths:
-        return []
-    table = titled(
-        "How new weights travel",
-        *("region", "way"),
-        figures=("rollouts", "sent", "there after", "pause"),
-    )
-    for each in plan.weight_paths:
-        table.add_row(
-            each.region,
-            _WAY_WORDS[each.way],
-            str(each.readers),
-            gib(each.sent_bytes) if each.sent_bytes else "",
-            duration(each.transfer_seconds),
-            duration(each.load_seconds),
-        )
-    rests = [
-        Text(f"{origin}: {'; '.join(names)}", style="dim") for origin, names in origins(plan, job)
-    ]
-    return [Text(), table, *rests]
 
 
 def _binding(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> list[str]:

@@ -15,13 +15,12 @@ def show_simulation(
     result: SimulationResult,
     *,
     predicted_step_seconds: float | None,
-    priced_step_seconds: float | None = None,
     max_staleness: int | None,
 ) -> None:
     """Print a result as tables."""
     console.print(
         Group(
-            _pace(result, predicted_step_seconds, priced_step_seconds),
+            _pace(result, predicted_step_seconds),
             Text(),
             _time(result),
             Text(),
@@ -33,11 +32,7 @@ def show_simulation(
     )
 
 
-_SAME = 0.02
-"""Share by which a stated step and one that is priced again may differ without a word."""
-
-
-def _pace(result: SimulationResult, predicted: float | None, priced: float | None) -> Table:
+def _pace(result: SimulationResult, predicted: float | None) -> Table:
     step = result.step_seconds
     rows = [
         ("steps", f"{result.steps}, of which {result.measured_steps} after the warm-up measured"),
@@ -46,16 +41,7 @@ def _pace(result: SimulationResult, predicted: float | None, priced: float | Non
         ("tokens/s", f"{result.tokens_per_second:,.0f}"),
     ]
     if predicted and step.mean:
-        stated, predicted = predicted, priced or predicted
         rows.append(("predicted step", f"{predicted:.2f} s: {step.mean / predicted - 1:+.1%}"))
-        if abs(stated / predicted - 1) > _SAME:
-            rows.append(
-                (
-                    "the plan states",
-                    f"{stated:.2f} s: it was edited, or priced for another fleet or by another "
-                    "release",
-                )
-            )
     dollars = result.dollars
     if dollars.per_hour:
         rows.append(

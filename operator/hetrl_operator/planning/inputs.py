@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 
-from hetrl_api.job.runtime import Transport
 from hetrl_core.fleet.snapshot import ClusterSnapshot
-from hetrl_core.job.spec import JobSpec, MeetDeadline, WeightEncoding, WeightTransport
+from hetrl_core.job.spec import JobSpec, MeetDeadline
 from hetrl_operator.model.observed import JobSeen, ParsedSpec
 from hetrl_planner.problem.cache_key import PlanningProblem
 
@@ -62,20 +61,10 @@ def planning_key(parsed: ParsedSpec) -> str:
         values["data"]["python"].pop("timeout_seconds", None)
         if python.timeout_seconds != _TIMEOUT_OF_0_2_0:
             values["data"]["python"]["timeout_seconds"] = python.timeout_seconds
-    values["runtime"] = {"engine": written.runtime.engine, **_transport(written.runtime.transport)}
+    values["runtime"] = {"engine": written.runtime.engine}
     values["training"] = {"steps": written.training.steps}
     text = json.dumps(values, sort_keys=True)
     return sha256(text.encode()).hexdigest()[:32]
-
-
-def _transport(transport: Transport) -> dict[str, str]:
-    """Return what a plan's ways of weights follow from, as far as 0.2.0 did not know it."""
-    found: dict[str, str] = {}
-    if transport.weights is WeightTransport.AUTO:
-        found["weights"] = transport.weights
-    if transport.weight_encoding is not WeightEncoding.AUTO:
-        found["weight_encoding"] = transport.weight_encoding
-    return found
 
 
 def from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:

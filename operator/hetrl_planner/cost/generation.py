@@ -8,7 +8,6 @@ which the MILP relies on.
 from dataclasses import dataclass
 from functools import cached_property
 
-from hetrl_core.job.spec import Engine
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.network import all_reduce_seconds, inside_machine, transfer_seconds
 from hetrl_planner.cost.stage import PlacedStage
@@ -109,18 +108,6 @@ class GenerationCost:
         return term(
             stage.shard, stage.kind, sequences=sequences, context_tokens=self._context_tokens
         )
-
-    @cached_property
-    def recompute_seconds_per_token(self) -> float:
-        """Seconds a cached token that an engine computes again after a version; 0: it keeps it."""
-        if self.work.engine is not Engine.VLLM:
-            return 0.0
-        return self._prefill_seconds / self.work.prompt_tokens
-
-    @cached_property
-    def recompute_seconds(self) -> float:
-        """Seconds to compute the keys and values of an average running response again."""
-        return self._context_tokens * self.recompute_seconds_per_token
 
     @cached_property
     def _prefill_seconds(self) -> float:

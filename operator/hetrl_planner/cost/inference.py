@@ -4,10 +4,10 @@ One forward pass over whole trajectories, nothing kept for a backward pass.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hetrl_planner.cost import compute
-from hetrl_planner.cost.network import all_reduce_seconds, inside_machine
+from hetrl_planner.cost.network import all_reduce_seconds, inside_machine, transfer_seconds
 from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.problem.workload import Workload
 
@@ -42,10 +42,7 @@ def pace_of(turns: Sequence[float]) -> Pace:
 
 def inference_pace(work: Workload, stages: Sequence[PlacedStage]) -> Pace:
     """Return the pace of a replica that scores trajectories."""
-    pace = pace_of([_turn_seconds(stage, work) for stage in stages])
-    # Sequences follow each other: each hop's latency is paid once.
-    latency_seconds = sum(stage.hop.latency_seconds for stage in stages if stage.hop)
-    return replace(pace, fixed_seconds=pace.fixed_seconds + latency_seconds)
+    return pace_of([_turn_seconds(stage, work) for stage in stages])
 
 
 def hidden_bytes(work: Workload) -> float:
@@ -59,7 +56,7 @@ def _turn_seconds(stage: PlacedStage, work: Workload) -> float:
     reduces = all_reduce_seconds(
         hidden_bytes(work), members=stage.shard.tensor, channel=inside_machine(stage.kind)
     )
-    hop = hidden_bytes(work) / stage.hop.bytes_per_second if stage.hop else 0.0
+    hop = transfer_seconds(hidden_bytes(work), stage.hop) if stage.hop else 0.0
     return (
         compute.flop_seconds(flops, stage.kind)
         + FORWARD_ALL_REDUCES * stage.shard.num_layers * reduces

@@ -4,18 +4,14 @@ Alpha is a channel's latency, beta the inverse of its bandwidth in one direction
 are priced as rings (Thakur, Rabenseifner and Gropp, 2005, section 4).
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise, permutations
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind
+from hetrl_core.units import GIB
 
 INTRA_NODE_LATENCY_SECONDS = 3e-6
 """Per hop of a collective inside a machine. Ours: NCCL's small all-reduces over NVLink."""
-
-MAX_EXACT_REGIONS = 7
-"""Regions up to which the best ring through them is found by trying every order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,71 +54,67 @@ def all_gather_seconds(size_bytes: float, *, members: int, channel: Channel) -> 
     return all_reduce_seconds(size_bytes, members=members, channel=channel) / 2
 
 
-Place = tuple[str, str]
-"""A machine and its region."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightSync:
+    """The wait of a rollout for each new version."""
+
+    transfer_seconds: float
+    """Over the link into its region, while it still generates with the version before."""
+
+    load_seconds: float
+    """From the region into its GPUs, for which it stops."""
+
+    transferred_bytes: float = 0.0
+    """Of the one copy that is sent into its region."""
+
+    egress_dollars: float = 0.0
+    """What that costs."""
+
+    @property
+    def total_seconds(self) -> float:
+        """From publishing until the rollout has the weights."""
+        return self.transfer_seconds + self.load_seconds
 
 
-def hop_sharing(snapshot: ClusterSnapshot, hops: Sequence[tuple[Place, Place]]) -> list[float]:
-    """Return into how many parts each hop's bandwidth is divided, for hops that are used at once.
+AT_ONCE = WeightSync(transfer_seconds=0.0, load_seconds=0.0)
+"""Weights that are already in place."""
 
-    All hops between two regions share their link, and those from or to a machine its network card,
-    which has the rate of a link within the region. Hops inside a machine share nothing.
+
+def weight_sync(
+    weight_bytes: float,
+    snapshot: ClusterSnapshot,
+    *,
+    trainer_shares: Mapping[str, float],
+    rollout_region: str,
+) -> WeightSync:
+    """Return how published weights reach a region's rollouts.
+
+    Inside a region they are broadcast in a pipelined chain, whose time does not grow with the
+    receivers: ``alpha + n·beta``. From another region one reader fetches them over the link
+    first and relays them to its peers; a trainer with stages in several regions sends the shares
+    that it holds in each, side by side.
     """
-    leaving = [hop for hop in hops if hop[0][0] != hop[1][0]]
-    links = Counter((source[1], target[1]) for source, target in leaving)
-    cards_out = Counter(source for source, _ in leaving)
-    cards_in = Counter(target for _, target in leaving)
-
-    def parts(source: Place, target: Place) -> float:
-        if source[0] == target[0]:
-            return 1.0
-        rate = between_machines(snapshot, source[1], target[1]).bytes_per_second
-        crossing = links[source[1], target[1]] if source[1] != target[1] else 1
-        return max(
-            float(crossing),
-            cards_out[source] * rate / _card(snapshot, source),
-            cards_in[target] * rate / _card(snapshot, target),
-        )
-
-    return [parts(*hop) for hop in hops]
-
-
-def _card(snapshot: ClusterSnapshot, place: Place) -> float:
-    """Return the rate of a machine's network card: no link of it is faster."""
-    return between_machines(snapshot, place[1], place[1]).bytes_per_second
-
-
-def ring_through(snapshot: ClusterSnapshot, regions: Sequence[str]) -> Channel:
-    """Return the slowest wire of the best ring through the machines of regions, in their order."""
-    first, *others = regions
-    if not others:
-        return between_machines(snapshot, first, first)
-    orders: Iterable[Sequence[str]] = (
-        permutations(others)
-        if len(regions) <= MAX_EXACT_REGIONS
-        else (_nearest_first(snapshot, first, others),)
-    )
-    return max(
-        (_slowest(snapshot, (first, *order, first)) for order in orders),
-        key=lambda channel: (channel.bytes_per_second, -channel.latency_seconds),
+    local = between_machines(snapshot, rollout_region, rollout_region)
+    away = {region: share for region, share in trainer_shares.items() if region != rollout_region}
+    return WeightSync(
+        transfer_seconds=max(
+            (
+                transfer_seconds(
+                    weight_bytes * share, between_machines(snapshot, region, rollout_region)
+                )
+                for region, share in away.items()
+            ),
+            default=0.0,
+        ),
+        load_seconds=transfer_seconds(weight_bytes, local),
+        transferred_bytes=weight_bytes * sum(away.values()),
+        egress_dollars=sum(
+            egress_dollars(weight_bytes * share, snapshot, region, rollout_region)
+            for region, share in away.items()
+        ),
     )
 
 
-def _slowest(snapshot: ClusterSnapshot, order: Sequence[str]) -> Channel:
-    hops = [between_machines(snapshot, source, target) for source, target in pairwise(order)]
-    return Channel(
-        bytes_per_second=min(hop.bytes_per_second for hop in hops),
-        latency_seconds=max(hop.latency_seconds for hop in hops),
-    )
-
-
-def _nearest_first(snapshot: ClusterSnapshot, first: str, others: Sequence[str]) -> list[str]:
-    left, order = set(others), [first]
-    while left:
-        last = order[-1]
-        fastest = max(
-            sorted(left), key=lambda each: between_machines(snapshot, last, each).bytes_per_second
-        )
-        left.remove(fastest)
-        order.append(fastest)
-    return order[1:]
+def egress_dollars(size_bytes: float, snapshot: ClusterSnapshot, source: str, target: str) -> float:
+    """Return the price of one message from a region into another."""
+    return snapshot.link(source, target).egress_dollars_per_gib * size_bytes / GIB

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import isinf
 
 from hetrl_planner.cost.iteration import Stream, generation_window_seconds
+from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.serving import Serving
-from hetrl_planner.cost.weights import WeightSync
 from hetrl_planner.problem.workload import ON_TIME, Workload
 
 PRECISION = 1e-7
@@ -29,15 +29,6 @@ class Rollouts:
     serving: Serving
     num_replicas: int
     weights: WeightSync
-
-    def stop_seconds(self, concurrency: float) -> float:
-        """Return how long one replica stops for a version: to load it, and to prefill again.
-
-        An engine that drops its keys and values computes those of its running responses again.
-        """
-        if not self.weights.load_seconds:
-            return 0.0
-        return self.weights.load_seconds + concurrency * self.serving.cost.recompute_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,23 +209,15 @@ class _Asynchronous:
 
         A longer window is used longer and lets more run at once, so the yield only grows.
         """
-        # Each at its highest rate, and stopped only to load: no window is shorter.
-        most = [
-            _stream(
-                each,
-                each.serving.max_concurrency * used,
-                stop_seconds=each.weights.load_seconds,
-            )
-            for each, used in self._each
-        ]
-        low = max(least, generation_window_seconds(most, batch_size=self._batch))
+        most = [each.serving.max_concurrency * used for each, used in self._each]
+        low = max(least, generation_window_seconds(self._streams(most), batch_size=self._batch))
         return _least(self._made, self._batch, above=low)
 
     def _made(self, window: float) -> float:
         return sum(
             each.num_replicas
             * each.serving.rate_near(at_once)
-            * max(0.0, window - each.stop_seconds(at_once) - self._refused(each, at_once, window))
+            * max(0.0, window - each.weights.load_seconds - self._refused(each, at_once, window))
             for each, at_once in zip(self._rollouts, self._concurrency(window), strict=True)
         )
 
@@ -283,6 +266,6 @@ class _Asynchronous:
 
     def _streams(self, concurrency: Sequence[float]) -> list[Stream]:
         return [
-            _stream(each, at_once, stop_seconds=each.stop_seconds(at_once))
+            _stream(each, at_once, stop_seconds=each.weights.load_seconds)
             for each, at_once in zip(self._rollouts, concurrency, strict=True)
         ]

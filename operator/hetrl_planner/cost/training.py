@@ -17,6 +17,7 @@ from hetrl_planner.cost.network import (
     all_gather_seconds,
     all_reduce_seconds,
     inside_machine,
+    transfer_seconds,
 )
 from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.problem.workload import Workload
@@ -40,9 +41,6 @@ class TrainingTime:
 
     data_parallel_seconds: float
     optimizer_seconds: float
-    gather_seconds: float = 0.0
-    """Of a policy's new weights, in the trainer's first process."""
-
     proximal_seconds: float = 0.0
     """Part of the computing: a policy's passes before its first gradient. A critic has none."""
 
@@ -55,7 +53,6 @@ class TrainingTime:
             + self.pipeline_seconds
             + self.data_parallel_seconds
             + self.optimizer_seconds
-            + self.gather_seconds
         )
 
     @property
@@ -67,7 +64,6 @@ class TrainingTime:
             "pipeline bubble": self.pipeline_seconds,
             "gradient all-reduce": self.data_parallel_seconds,
             "HBM bandwidth of the optimizer": self.optimizer_seconds,
-            "gather of the weights": self.gather_seconds,
         }
         return max(terms, key=lambda name: terms[name])
 
@@ -92,14 +88,10 @@ class Turn:
     compute_seconds: float
     tensor_parallel_seconds: float
     hop_seconds: float
-    """To send its messages to the next stage and back."""
-
-    latency_seconds: float = 0.0
-    """Of one message: sequences follow each other, so it is paid once on the way and once back."""
 
     @property
     def total_seconds(self) -> float:
-        """All of it but the latency."""
+        """All of it."""
         return self.compute_seconds + self.tensor_parallel_seconds + self.hop_seconds
 
 
@@ -124,22 +116,11 @@ class TrainingPipeline:
 
 
 def pipeline(
-    work: Workload,
-    stages: Sequence[PlacedStage],
-    *,
-    recompute: Recompute,
-    sharing: Sequence[float] = (),
+    work: Workload, stages: Sequence[PlacedStage], *, recompute: Recompute
 ) -> TrainingPipeline:
-    """Return the turns of one training replica.
-
-    ``sharing`` says by stage how many parts its hop's bandwidth is divided into; empty: none is.
-    """
-    parts = sharing or [1.0] * len(stages)
+    """Return the turns of one training replica."""
     return pipeline_of(
-        [
-            turn(stage, work, recompute, sharing=each)
-            for stage, each in zip(stages, parts, strict=True)
-        ],
+        [turn(stage, work, recompute) for stage in stages],
         [compute.optimizer_seconds(stage.shard, stage.kind) for stage in stages],
     )
 
@@ -150,7 +131,7 @@ def pipeline_of(turns: Sequence[Turn], optimizer_seconds: Sequence[float]) -> Tr
     longest = max(seconds)
     return TrainingPipeline(
         slowest=turns[seconds.index(longest)],
-        others_seconds=sum(seconds) - longest + 2 * sum(each.latency_seconds for each in turns),
+        others_seconds=sum(seconds) - longest,
         optimizer_seconds=max(optimizer_seconds),
     )
 
@@ -161,7 +142,6 @@ def training_time(
     rings: Sequence[Ring],
     *,
     mode: TrainingMode,
-    gather_seconds: float = 0.0,
 ) -> TrainingTime:
     """Return the time to train on one batch.
 
@@ -182,20 +162,9 @@ def training_time(
         data_parallel_seconds=work.minibatches
         * max(data_parallel_seconds(ring, mode.sharding, passes=passes) for ring in rings),
         optimizer_seconds=work.minibatches * slowest.optimizer_seconds / updates,
-        gather_seconds=gather_seconds + _unsharding_seconds(rings, mode.sharding),
         proximal_seconds=compute_seconds
         * PROXIMAL_PASSES
         / (compute.forwards_of(mode.recompute) + PROXIMAL_PASSES),
-    )
-
-
-def _unsharding_seconds(rings: Sequence[Ring], sharding: Sharding) -> float:
-    """Return the time to make whole tensors of what replicas divide, stage after stage."""
-    if sharding is not Sharding.FULL:
-        return 0.0
-    return sum(
-        all_gather_seconds(ring.wire_bytes, members=ring.members, channel=ring.channel)
-        for ring in rings
     )
 
 
@@ -225,32 +194,20 @@ def data_parallel_seconds(ring: Ring, sharding: Sharding, *, passes: int) -> flo
     return gradients / 2 + 2 * passes * gather
 
 
-def turn(stage: PlacedStage, work: Workload, recompute: Recompute, *, sharing: float = 1.0) -> Turn:
-    """Return one stage's time to train on one sequence.
-
-    Of ``sharing`` pipelines that send over one link or card, others compute while one sends: a turn
-    is as long as a stage's own work and message, or as all messages that share the link.
-    """
+def turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
+    """Return one stage's time to train on one sequence."""
     once = all_reduce_seconds(
         hidden_bytes(work), members=stage.shard.tensor, channel=inside_machine(stage.kind)
     )
-    computing = compute.training_seconds(
-        stage.shard,
-        stage.kind,
-        tokens=work.sample_tokens,
-        recompute=recompute,
-        forward_only_passes=PROXIMAL_PASSES,
-    )
-    reducing = ALL_REDUCES[recompute] * stage.shard.num_layers * once
-    sending = message_seconds(work, stage.hop) if stage.hop else 0.0
+    hop = 2 * transfer_seconds(hidden_bytes(work), stage.hop) if stage.hop else 0.0
     return Turn(
-        compute_seconds=computing,
-        tensor_parallel_seconds=reducing,
-        hop_seconds=max(sending, sharing * sending - computing - reducing),
-        latency_seconds=stage.hop.latency_seconds if stage.hop else 0.0,
+        compute_seconds=compute.training_seconds(
+            stage.shard,
+            stage.kind,
+            tokens=work.sample_tokens,
+            recompute=recompute,
+            forward_only_passes=PROXIMAL_PASSES,
+        ),
+        tensor_parallel_seconds=ALL_REDUCES[recompute] * stage.shard.num_layers * once,
+        hop_seconds=hop,
     )
-
-
-def message_seconds(work: Workload, hop: Channel) -> float:
-    """Return the time of a sequence's messages over a hop: forward twice, and gradients back."""
-    return (2 + PROXIMAL_PASSES) * hidden_bytes(work) / hop.bytes_per_second

@@ -14,10 +14,10 @@ import pulp
 from hetrl_core.plan.plan import Recompute
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import compute
+from hetrl_planner.cost.network import AT_ONCE
 from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.cost.training import PROXIMAL_PASSES
-from hetrl_planner.cost.weights import AT_ONCE
 from hetrl_planner.phase1.candidates import RolloutCandidate
 from hetrl_planner.phase1.space import Space
 from hetrl_planner.problem.goals import Cheapest, Fastest, FewestGpus, Goal, Limits

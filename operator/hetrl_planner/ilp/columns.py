@@ -12,7 +12,8 @@ from operator import le
 import numpy as np
 
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_planner.cost.weights import USUAL_READERS, weight_syncs
+from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
+from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.hetrl.genome.decode import Decoder
 from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.ilp.bundles import Bundle, Supply, bundles, supplies
@@ -188,21 +189,15 @@ class ColumnPricer:
         return self._ordered(named, rows)
 
     def lag_seconds(self, sources: Sequence[str], target: str) -> float:
-        """Return how long weights take into a region from the farthest that may serve them."""
-        return max(self._lags[source, target] for source in sources)
-
-    @cached_property
-    def _lags(self) -> dict[tuple[str, str], float]:
-        """Seconds into one region from another, with as many readers as usual."""
-        work, snapshot = self.evaluator.work, self.evaluator.devices.snapshot
-        regions = sorted({site.region for site in self.evaluator.devices.sites})
-        return {
-            (source, target): weight_syncs(
-                work, snapshot, trainer_region=source, readers={target: USUAL_READERS}
-            )[target].transfer_seconds
-            for source in regions
-            for target in regions
-        }
+        """Return how long weights take into a region, were the trainer divided evenly."""
+        work, devices = self.evaluator.work, self.evaluator.devices
+        part_bytes = BYTES_PER_WEIGHT * work.architecture.num_parameters / len(sources)
+        return max(
+            transfer_seconds(part_bytes, devices.between(source, target))
+            if source != target
+            else 0.0
+            for source in sources
+        )
 
     def _ordered(self, named: Sequence[tuple[Task, ...]], rows: Sequence[Sequence[int]]) -> Genome:
         """Return a genome whose tasks and groups are in the iteration's order."""

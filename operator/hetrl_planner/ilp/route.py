@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, permutations
 
 from hetrl_planner.cost.inference import hidden_bytes
-from hetrl_planner.cost.network import MAX_EXACT_REGIONS, transfer_seconds
-from hetrl_planner.layout.devices import Devices
+from hetrl_planner.cost.network import transfer_seconds
+from hetrl_planner.layout.devices import MAX_EXACT_REGIONS, Devices
 from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
 

@@ -7,12 +7,16 @@ tuples of small integers. Sites come from ``sites``.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, permutations
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Machine
 from hetrl_planner.cost.memory import overhead_bytes
-from hetrl_planner.cost.network import Channel, between_machines, inside_machine, ring_through
+from hetrl_planner.cost.network import Channel, between_machines, inside_machine
 from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.sites import Site
+
+MAX_EXACT_REGIONS = 7
+"""Regions up to which the best ring through them is found by trying every order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,4 +127,32 @@ class Devices:
 
     @cached_method
     def _ring_through(self, regions: tuple[str, ...]) -> Channel:
-        return ring_through(self.snapshot, regions)
+        first, *others = regions
+        if not others:
+            return self.between(first, first)
+        orders: Iterable[tuple[str, ...]] = (
+            permutations(others)
+            if len(regions) <= MAX_EXACT_REGIONS
+            else (self._nearest_first(first, others),)
+        )
+        return max(
+            (self._slowest((first, *order, first)) for order in orders),
+            key=lambda channel: (channel.bytes_per_second, -channel.latency_seconds),
+        )
+
+    def _slowest(self, order: tuple[str, ...]) -> Channel:
+        hops = [self.between(source, target) for source, target in pairwise(order)]
+        return Channel(
+            bytes_per_second=min(hop.bytes_per_second for hop in hops),
+            latency_seconds=max(hop.latency_seconds for hop in hops),
+        )
+
+    def _nearest_first(self, first: str, others: list[str]) -> tuple[str, ...]:
+        left, order = set(others), [first]
+        while left:
+            fastest = max(
+                sorted(left), key=lambda each: self.between(order[-1], each).bytes_per_second
+            )
+            left.remove(fastest)
+            order.append(fastest)
+        return tuple(order[1:])

@@ -18,13 +18,13 @@ from hetrl_core.plan.plan import MemoryUse
 from hetrl_core.task import Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.iteration import mean_staleness
+from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.rollouts import OtherStepParts, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
-from hetrl_planner.cost.weights import WeightSync
 from hetrl_planner.layout import step
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout
-from hetrl_planner.layout.task_costs import GroupFootprints, TaskCosts, without_gather
+from hetrl_planner.layout.task_costs import GroupFootprints, TaskCosts
 from hetrl_planner.layout.weights import WeightPaths
 
 DOING = {
@@ -193,9 +193,6 @@ class Evaluator(TaskCosts):
         servings: Sequence[Serving],
     ) -> Evaluation:
         paths = WeightPaths(layout, self.work, self.devices)
-        if paths.is_resharded:
-            trained = without_gather(costs[Task.ACTOR_TRAINING])
-            costs = {**costs, Task.ACTOR_TRAINING: trained}
         generation, running = self._generate(layout, costs, servings, paths.syncs)
         costs = {Task.ACTOR_GENERATION: generation, **costs}
         side_seconds = step.side_seconds(layout, costs)

@@ -26,9 +26,6 @@ class TaskCost:
     proximal_seconds: float = 0.0
     """The part of these seconds before training's first gradient of a batch."""
 
-    gather_seconds: float = 0.0
-    """The part of these seconds in which training gathers its new weights to send them."""
-
     is_held_back: bool = False
     """Whether generation could run more at once, but the staleness bound forbids it."""
 

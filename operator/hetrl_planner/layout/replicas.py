@@ -24,9 +24,6 @@ StageKey = tuple[int, int, int, bool]
 
 ReplicaKey = tuple[StageKey, ...]
 
-Sharing = tuple[float, ...]
-"""By stage, into how many parts the bandwidth of its hop is divided; empty: into one."""
-
 Spot = tuple[StageKey, bool, int]
 """A stage in its replica: whether it is the first, and the next one's site, ``NOWHERE`` for the
 last. All that it costs depends on these, and most replicas have stages in common."""
@@ -74,15 +71,9 @@ class ReplicaCosts:
         return inference_pace(self._work, self.stages(key))
 
     @cached_method
-    def training(
-        self, key: ReplicaKey, recompute: Recompute, sharing: Sharing = ()
-    ) -> TrainingPipeline:
-        """Return how a replica trains, with hops whose bandwidth is divided into so many parts."""
-        parts = sharing or (1.0,) * len(key)
-        stages = [
-            self._trained_stage(spot, recompute, each)
-            for spot, each in zip(_spots(key), parts, strict=True)
-        ]
+    def training(self, key: ReplicaKey, recompute: Recompute) -> TrainingPipeline:
+        """Return how a replica trains."""
+        stages = [self._trained_stage(spot, recompute) for spot in _spots(key)]
         turns, updates = zip(*stages, strict=True)
         return pipeline_of(turns, updates)
 
@@ -122,13 +113,11 @@ class ReplicaCosts:
         )
 
     @cached_method
-    def _trained_stage(
-        self, spot: Spot, recompute: Recompute, sharing: float
-    ) -> tuple[Turn, float]:
+    def _trained_stage(self, spot: Spot, recompute: Recompute) -> tuple[Turn, float]:
         """Return a stage's turn, and the seconds of its optimizer's update."""
         stage = self._stage(spot)
         seconds = compute.optimizer_seconds(stage.shard, stage.kind)
-        return turn(stage, self._work, recompute, sharing=sharing), seconds
+        return turn(stage, self._work, recompute), seconds
 
     @cached_method
     def _stage(self, spot: Spot) -> PlacedStage:

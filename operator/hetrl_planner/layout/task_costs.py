@@ -6,22 +6,20 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from hetrl_core.task import Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.memory import Footprint
-from hetrl_planner.cost.network import Channel, Place, hop_sharing
+from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
 from hetrl_planner.cost.rollouts import OtherStepParts, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shares import balanced
-from hetrl_planner.cost.training import Ring, TrainingPipeline, TrainingTime, training_time
-from hetrl_planner.cost.weights import AT_ONCE, WeightSync, gather_seconds
+from hetrl_planner.cost.training import Ring, TrainingTime, training_time
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Misfit, TaskCost
 from hetrl_planner.layout.layout import TaskLayout
-from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey, Sharing
+from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey
 from hetrl_planner.problem.cached_method import cached_method
 from hetrl_planner.problem.workload import Workload
 
@@ -44,10 +42,6 @@ class TaskCosts:
     def training_seconds(self, task: TaskLayout) -> float:
         """Return how long a training task takes, whether or not it fits."""
         return self._train(task, self._keys(task)).seconds
-
-    def gathering_seconds(self, task: TaskLayout) -> float:
-        """Return the part of a training task's time in which it gathers its new weights."""
-        return self._train(task, self._keys(task)).gather_seconds
 
     def proximal_seconds(self, task: TaskLayout) -> float:
         """Return the part of a training task's time before its first gradient."""
@@ -126,8 +120,7 @@ class TaskCosts:
         return found
 
     def _train(self, task: TaskLayout, keys: tuple[ReplicaKey, ...]) -> TaskCost:
-        ways = self._ways_to_first(task)
-        key = (task.task, keys, self._machines(task), task.mode, ways, self._sharing(task, keys))
+        key = (task.task, keys, self._machines(task), task.mode)
         known = self._trained.get(key)
         if known is None:
             known = self._compute_training(task, keys, self._rings(task))
@@ -140,17 +133,14 @@ class TaskCosts:
         self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
     ) -> TaskCost:
         assert task.mode is not None
-        pipelines = self._pipelines(task, keys)
+        pipelines = {key: self._replicas.training(key, task.mode.recompute) for key in set(keys)}
+        paces = {key: each.pace for key, each in pipelines.items()}
         per_minibatch = -(-self.work.batch_size // self.work.minibatches)
-        sequences = balanced([each.pace for each in pipelines], sequences=per_minibatch)
+        sequences = balanced([paces[key] for key in keys], sequences=per_minibatch)
         # Equal replicas only once, but in order: the first of equally slow ones counts as slowest.
-        alike = dict.fromkeys(zip(pipelines, sequences, strict=True))
+        alike = dict.fromkeys(zip(keys, sequences, strict=True))
         time: TrainingTime = training_time(
-            self.work,
-            list(alike),
-            rings,
-            mode=task.mode,
-            gather_seconds=self._gather(task, keys[0]),
+            self.work, [(pipelines[key], count) for key, count in alike], rings, mode=task.mode
         )
         shares = tuple([count / per_minibatch for count in sequences])
         return TaskCost(
@@ -159,54 +149,7 @@ class TaskCosts:
             rates=tuple([self.work.batch_size * share / time.total_seconds for share in shares]),
             binding=time.binding,
             proximal_seconds=time.proximal_seconds,
-            gather_seconds=time.gather_seconds,
         )
-
-    def _pipelines(self, task: TaskLayout, keys: Sequence[ReplicaKey]) -> list[TrainingPipeline]:
-        """Return how each replica trains beside the others."""
-        assert task.mode is not None
-        recompute, sharing = task.mode.recompute, self._sharing(task, keys)
-        if not sharing:
-            return [self._replicas.training(key, recompute) for key in keys]
-        return [
-            self._replicas.training(key, recompute, each)
-            for key, each in zip(keys, sharing, strict=True)
-        ]
-
-    def _sharing(self, task: TaskLayout, keys: Sequence[ReplicaKey]) -> tuple[Sharing, ...]:
-        """Return into how many parts the bandwidth of each replica's hops is divided.
-
-        Empty if no replica leaves its machine: they are all in one, or without a pipeline.
-        """
-        if all(joined for key in set(keys) for *_, joined in key[:-1]):
-            return ()
-        devices = self.devices
-        hops: list[tuple[Place, Place]] = []
-        owners: list[int] = []
-        for number, replica in enumerate(task.replicas):
-            machines = [devices.gpu_machines[stage.gpus[0]] for stage in replica]
-            places = [(devices.machine_names[each], devices.region(each)) for each in machines]
-            hops += pairwise(places)
-            owners += [number] * (len(places) - 1)
-        parts: list[list[float]] = [[] for _ in task.replicas]
-        for owner, each in zip(owners, hop_sharing(devices.snapshot, hops), strict=True):
-            parts[owner].append(each)
-        return tuple([(*each, 1.0) for each in parts])
-
-    def _ways_to_first(self, task: TaskLayout) -> tuple[Channel | None, ...]:
-        """Return the way from each stage of a policy to its first process; none for others."""
-        if task.task is not Task.ACTOR_TRAINING:
-            return ()
-        machine_of = self.devices.gpu_machines
-        first, *others = [machine_of[stage.gpus[0]] for stage in task.replicas[0]]
-        return (None, *[self.devices.wire(other, first) for other in others])
-
-    def _gather(self, task: TaskLayout, key: ReplicaKey) -> float:
-        """Return the time to gather a policy's weights from the stages of its first replica."""
-        ways = self._ways_to_first(task)
-        shards = [stage.shard for stage in self._replicas.stages(key)] if ways else []
-        sizes = [BYTES_PER_WEIGHT * each.num_parameters * each.tensor for each in shards]
-        return gather_seconds(zip(sizes, ways, strict=True))
 
     def _machines(self, task: TaskLayout) -> Machines:
         machine_of = self.devices.gpu_machines
@@ -255,17 +198,6 @@ class TaskCosts:
             rates=tuple(n / seconds for n in counts),
             binding="compute",
         )
-
-
-def without_gather(policy: TaskCost) -> TaskCost:
-    """Return a policy's cost where its weights are served from the GPUs that train them."""
-    seconds = policy.seconds - policy.gather_seconds
-    return replace(
-        policy,
-        seconds=seconds,
-        rates=tuple(policy.seconds / seconds * rate for rate in policy.rates),
-        gather_seconds=0.0,
-    )
 
 
 def _without_proximal(policy: TaskCost) -> TaskCost:

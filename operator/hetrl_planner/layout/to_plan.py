@@ -9,13 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hetrl_core.plan.plan import MemoryUse, Parallelism, Prediction, Replica, ReplicaGroup, Share
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_core.weights.way import WeightPath
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 from hetrl_planner.layout.step import in_step_seconds
-from hetrl_planner.layout.weights import WeightPaths
 from hetrl_planner.problem.workload import Workload
 
 Alike = tuple[tuple[tuple[int, int, int], ...], int]
@@ -45,23 +43,6 @@ def prediction(found: Evaluation, work: Workload) -> Prediction:
         dollars_per_hour=found.dollars_per_hour,
         mean_staleness=found.mean_staleness,
         bottleneck=found.bottleneck,
-    )
-
-
-def weight_paths(found: Evaluation, evaluator: Evaluator) -> tuple[WeightPath, ...]:
-    """Return the ways of a layout's weights, by region; none if they never leave their GPUs."""
-    fetches = WeightPaths(found.layout, evaluator.work, evaluator.devices).fetches
-    return tuple(
-        WeightPath(
-            region=region,
-            way=each.way,
-            readers=each.readers,
-            sent_bytes=each.sent_bytes,
-            transfer_seconds=each.transfer_seconds,
-            load_seconds=each.load_seconds,
-        )
-        for region, each in fetches.items()
-        if each.way
     )
 
 

@@ -1,19 +1,18 @@
 """Paths of new weights to the rollouts of a layout: their times and prices.
 
-Rollouts fetch them from the trainer's first process, as ``cost.weights`` prices it. Rollouts that
-share GPUs with the trainer gather the shards that they lack (resharding) where programs take turns
-with their memory, which this release's do not.
+Rollouts on GPUs of their own fetch them from the trainer's region, one reader a region;
+rollouts that share GPUs with the trainer gather the shards that they lack (resharding).
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
+from hetrl_planner.cost.network import WeightSync, weight_sync
 from hetrl_planner.cost.resharding import ServedStage, Source, reshard_seconds
-from hetrl_planner.cost.weights import WeightSync, weight_syncs
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import Layout, ReplicaLayout
 from hetrl_planner.problem.workload import Workload
@@ -23,7 +22,6 @@ class WeightPaths:
     """The paths of one layout's weights."""
 
     def __init__(self, layout: Layout, work: Workload, devices: Devices) -> None:
-        self._work = work
         self._devices = devices
         self._training = layout.task(Task.ACTOR_TRAINING).replicas
         self._generation = layout.task(Task.ACTOR_GENERATION).replicas
@@ -36,15 +34,14 @@ class WeightPaths:
     @cached_property
     def syncs(self) -> tuple[WeightSync, ...]:
         """The wait of each generating replica for a new version."""
-        if self.is_resharded:
+        if self._shares_gpus:
             return tuple(
                 WeightSync(transfer_seconds=0.0, load_seconds=self._reshard_seconds(replica))
                 for replica in self._generation
             )
-        fetches = self.fetches
         return tuple(
             max(
-                (fetches[region] for region in self._regions(replica)),
+                (self._fetches[region] for region in self._regions(replica)),
                 key=lambda each: each.total_seconds,
             )
             for replica in self._generation
@@ -52,34 +49,44 @@ class WeightPaths:
 
     @cached_property
     def egress_dollars(self) -> float:
-        """Price of one version's bytes into other regions."""
-        return sum(fetch.egress_dollars for fetch in self.fetches.values())
+        """Price of one version's bytes into other regions, one copy a region."""
+        return sum(fetch.egress_dollars for fetch in self._fetches.values())
 
     @cached_property
-    def fetches(self) -> Mapping[str, WeightSync]:
-        """The way to each region of rollouts; none where weights are gathered in place."""
-        if self.is_resharded:
-            return {}
-        return weight_syncs(
-            self._work,
-            self._devices.snapshot,
-            trainer_region=self._region(self._training[0][0].gpus[0]),
-            readers=self._readers,
-            shares_gpus=self._shares_gpus,
-        )
+    def _fetches(self) -> Mapping[str, WeightSync]:
+        """The way to each region of rollouts from the training replica that is nearest."""
+        return {
+            region: min(
+                (
+                    weight_sync(
+                        self._bytes,
+                        self._devices.snapshot,
+                        trainer_shares=dict(shares),
+                        rollout_region=region,
+                    )
+                    for shares in self._shares
+                ),
+                key=lambda each: each.total_seconds,
+            )
+            for region in self._targets
+        }
 
     @cached_property
-    def is_resharded(self) -> bool:
-        """Whether weights never leave the GPUs that train: this release has no such way."""
-        return self._shares_gpus and not self._work.programs_stay
+    def _targets(self) -> list[str]:
+        """Regions of rollouts."""
+        return sorted({region for each in self._generation for region in self._regions(each)})
 
     @cached_property
-    def _readers(self) -> Mapping[str, int]:
-        """Rollouts by region."""
-        found: Counter[str] = Counter()
-        for each in self._generation:
-            found.update(self._regions(each))
-        return dict(sorted(found.items()))
+    def _shares(self) -> tuple[tuple[tuple[str, float], ...], ...]:
+        """Shares that training replicas hold in each region, without duplicates."""
+        found: dict[tuple[tuple[str, float], ...], None] = {}
+        for replica in self._training:
+            layers: dict[str, int] = {}
+            for stage in replica:
+                region = self._region(stage.gpus[0])
+                layers[region] = layers.get(region, 0) + stage.num_layers
+            found[tuple((region, each / self._layers) for region, each in layers.items())] = None
+        return tuple(found)
 
     def _reshard_seconds(self, replica: ReplicaLayout) -> float:
         bytes_per_layer = self._bytes / self._layers
@@ -108,7 +115,7 @@ class WeightPaths:
                 ),
                 key=lambda each: -each.channel.bytes_per_second,
             )
-            for target in self._readers
+            for target in self._targets
         }
 
     @cached_property

@@ -44,8 +44,11 @@ def alternatives(space: Space, goal: Goal, searcher: Searcher) -> tuple[Alternat
         if searcher.should_stop():
             break
         best = searcher.best(part, goal)
-        choice = best.choice.delivered(part.snapshot) if best else None
-        found.append(Alternative(kind=kind, trains_only=trains_only, space=part, choice=choice))
+        found.append(
+            Alternative(
+                kind=kind, trains_only=trains_only, space=part, choice=best.choice if best else None
+            )
+        )
     return tuple(found)
 
 

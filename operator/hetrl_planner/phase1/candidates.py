@@ -14,7 +14,13 @@ from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import Pace, inference_pace
-from hetrl_planner.cost.network import Channel, between_machines, inside_machine
+from hetrl_planner.cost.network import (
+    Channel,
+    WeightSync,
+    between_machines,
+    inside_machine,
+    weight_sync,
+)
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.cost.stage import PlacedStage, uniform_stages
@@ -25,7 +31,6 @@ from hetrl_planner.cost.training import (
     pipeline,
     training_time,
 )
-from hetrl_planner.cost.weights import gather_seconds
 from hetrl_planner.layout.fit.splits import (
     Split,
     fullest_rollout_gpu,
@@ -120,6 +125,18 @@ def training_candidates(
     return tuple(candidate for *_, candidate in kept)
 
 
+def weights_between(
+    work: Workload, snapshot: ClusterSnapshot, *, trainer_region: str, rollout_region: str
+) -> WeightSync:
+    """Return the path of a new version's weights to the rollouts of a region."""
+    return weight_sync(
+        BYTES_PER_WEIGHT * work.architecture.num_parameters,
+        snapshot,
+        trainer_shares={trainer_region: 1.0},
+        rollout_region=rollout_region,
+    )
+
+
 def _rollout(
     site: Site, split: Split, work: Workload, snapshot: ClusterSnapshot
 ) -> RolloutCandidate | None:
@@ -173,13 +190,6 @@ class _Copies:
             [(self._pipelines[mode.recompute], ceil(per_minibatch / num_replicas))],
             _rings(self.site, self.split, self.work, self.snapshot, num_replicas=num_replicas),
             mode=mode,
-            gather_seconds=gather_seconds(
-                (
-                    BYTES_PER_WEIGHT * stage.shard.num_parameters * stage.shard.tensor,
-                    self._stages[0].hop if number else None,
-                )
-                for number, stage in enumerate(self._stages)
-            ),
         )
         scoring = self._scoring.seconds(ceil(self.work.batch_size / num_replicas))
         side = self.work.training_side
@@ -190,8 +200,7 @@ class _Copies:
             num_replicas=num_replicas,
             mode=mode,
             time=time,
-            side_seconds=(trained - 1)
-            * (time.total_seconds - time.proximal_seconds - time.gather_seconds)
+            side_seconds=(trained - 1) * (time.total_seconds - time.proximal_seconds)
             + (len(side) - trained) * scoring,
             memory=use,
         )
@@ -207,13 +216,7 @@ class _Copies:
 
     @cached_property
     def _pipelines(self) -> dict[Recompute, TrainingPipeline]:
-        # Each share of a machine has a hop of its own over the machine's network card.
-        shares = max(1, self.site.largest_machine_gpus // self.split.share_size)
-        parts = [float(shares)] * len(self._stages) if self.split.num_shares > 1 else ()
-        return {
-            each: pipeline(self.work, self._stages, recompute=each, sharing=parts)
-            for each in Recompute
-        }
+        return {each: pipeline(self.work, self._stages, recompute=each) for each in Recompute}
 
     @cached_property
     def _scoring(self) -> Pace:

@@ -3,15 +3,13 @@
 The MILP makes choices and ``plan_job`` compares them; ``placement`` selects their machines.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_planner.cost.iteration import mean_staleness, step_seconds
+from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.rollouts import Generated, OtherStepParts, Rollouts, generated
-from hetrl_planner.cost.weights import WeightSync, weight_syncs
 from hetrl_planner.phase1.candidates import RolloutCandidate, TrainingCandidate
 from hetrl_planner.problem.workload import Workload
 
@@ -70,16 +68,6 @@ class Choice:
         )
         enough = sum(share.num_replicas for share in used) >= self.work.min_replicas
         return replace(self, rollouts=used) if enough else self
-
-    def delivered(self, snapshot: ClusterSnapshot) -> "Choice":
-        """Return the choice with the waits of as many rollouts as it has in each region."""
-        readers: Counter[str] = Counter()
-        for share in self.rollouts:
-            readers[share.candidate.site.region] += share.num_replicas
-        syncs = weight_syncs(
-            self.work, snapshot, trainer_region=self.training.site.region, readers=readers
-        )
-        return replace(self, weights=syncs)
 
     @property
     def generation_seconds(self) -> float:

@@ -15,6 +15,7 @@ from hetrl_planner.phase1 import milp
 from hetrl_planner.phase1.candidates import (
     RolloutCandidate,
     TrainingCandidate,
+    weights_between,
 )
 from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.phase1.milp import Solution
@@ -262,14 +263,19 @@ def _least_step_seconds(problem: Problem) -> float:
 def _problems(space: Space) -> Sequence[Problem]:
     """Return one problem for each region that could train, or several: see ``_alike``."""
     regions = sorted({candidate.site.region for candidate in space.trainings})
+    everywhere = {site.region for site in space.sites}
     return [
         Problem(
             work=space.work,
             sites=space.sites,
             rollouts=rollouts,
             trainings=trainings,
-            snapshot=space.snapshot,
-            trainer_region=trainer,
+            weights={
+                region: weights_between(
+                    space.work, space.snapshot, trainer_region=trainer, rollout_region=region
+                )
+                for region in everywhere
+            },
             limits=space.limits,
         )
         for trainer in regions

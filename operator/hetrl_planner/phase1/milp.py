@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from math import inf
 from operator import eq
 
 import pulp
 
-from hetrl_planner.cost.rollouts import Rollouts, most_in_flight, useful_seconds
+from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
 from hetrl_planner.phase1.candidates import RolloutCandidate
 from hetrl_planner.phase1.choice import SECONDS_PER_HOUR, Choice, RolloutShare
 from hetrl_planner.phase1.problem import Problem, gpu_price, most_samples_per_second
@@ -117,9 +116,8 @@ def _use(
         working_share = max(0.0, 1 - weights.total_seconds / generating_seconds)
         return working_share, candidate.max_concurrency
     useful = useful_seconds(work, weights, window_seconds=window_seconds)
-    at_once = candidate.concurrency_within(useful)
-    rollouts = Rollouts(serving=candidate, num_replicas=1, weights=weights)
-    return max(0.0, 1 - rollouts.stop_seconds(at_once) / window_seconds), at_once
+    working_share = max(0.0, 1 - weights.load_seconds / window_seconds)
+    return working_share, candidate.concurrency_within(useful)
 
 
 def _least_training_seconds(problem: Problem) -> float:
@@ -363,7 +361,7 @@ def _bound(dual_bound: float, problem: Problem, goal: Goal) -> float:
     """Turn the solver's bound on its objective into one on seconds or dollars."""
     if not isinstance(goal, Fastest) or problem.work.is_synchronous:
         return max(0.0, dual_bound)
-    return problem.work.batch_size / -dual_bound if dual_bound else inf
+    return problem.work.batch_size / -dual_bound
 
 
 def _variables(

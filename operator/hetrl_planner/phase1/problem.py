@@ -5,10 +5,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
-from hetrl_core.fleet.snapshot import ClusterSnapshot
-from hetrl_planner.cost.weights import USUAL_READERS, WeightSync, weight_syncs
+from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.phase1.candidates import RolloutCandidate, TrainingCandidate
 from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.problem.goals import DOLLARS_PER_GPU, Cheapest, FewestGpus, Limits
@@ -16,7 +14,7 @@ from hetrl_planner.problem.sites import Site
 from hetrl_planner.problem.workload import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """All candidates, with the trainer in one region."""
 
@@ -24,22 +22,10 @@ class Problem:
     sites: tuple[Site, ...]
     rollouts: tuple[RolloutCandidate, ...]
     trainings: tuple[TrainingCandidate, ...]
-    snapshot: ClusterSnapshot
-    trainer_region: str
-    limits: Limits
+    weights: Mapping[str, WeightSync]
+    """The wait of rollouts for a new version, by their region."""
 
-    @cached_property
-    def weights(self) -> Mapping[str, WeightSync]:
-        """The wait of rollouts by region, as many as usual: the program decides on their number."""
-        return {
-            region: weight_syncs(
-                self.work,
-                self.snapshot,
-                trainer_region=self.trainer_region,
-                readers={region: USUAL_READERS},
-            )[region]
-            for region in sorted({site.region for site in self.sites})
-        }
+    limits: Limits
 
 
 def price(goal: Cheapest | FewestGpus, choice: Choice) -> float:

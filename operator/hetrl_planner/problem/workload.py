@@ -8,9 +8,8 @@ from functools import cache
 
 from hetrl_core.job.algorithm import AlgorithmType, Mode
 from hetrl_core.job.architecture import ModelArchitecture
-from hetrl_core.job.spec import Engine, JobSpec, WeightEncoding, WeightTransport
+from hetrl_core.job.spec import Engine, JobSpec
 from hetrl_core.task import Task
-from hetrl_core.weights.changes import changed_share, mean_share
 from hetrl_planner.problem.lengths import lognormal_of_max
 
 ON_TIME = 0.85
@@ -62,18 +61,6 @@ class Workload:
 
     generation_apart: bool = False
     """Whether generation is kept off the GPUs that train."""
-
-    weight_transport: WeightTransport = WeightTransport.GRPC
-    """How the job wants weights to reach rollouts of the trainer's region."""
-
-    weight_encoding: WeightEncoding = WeightEncoding.AUTO
-    """What the job wants to be sent."""
-
-    changed_share: float = 0.01
-    """Bytes of a version's patch over those of the weights."""
-
-    mean_share: float = 0.01
-    """The same, over the patches of a whole run, whose first needs no base."""
 
     @property
     def sample_tokens(self) -> int:
@@ -127,7 +114,7 @@ def workload(
     job: JobSpec, architecture: ModelArchitecture, *, programs_stay: bool = False
 ) -> Workload:
     """Return the work of one policy version of a job."""
-    data, algorithm, rate = job.data, job.algorithm, job.training.learning_rate
+    data, algorithm = job.data, job.algorithm
     return Workload(
         architecture=architecture,
         prompt_tokens=max(1, data.max_prompt_tokens // 2),
@@ -143,10 +130,6 @@ def workload(
         engine=job.engine,
         min_replicas=job.rollout.replicas or job.rollout.min_replicas,
         programs_stay=programs_stay,
-        weight_transport=job.weight_transport,
-        weight_encoding=job.weight_encoding,
-        changed_share=round(changed_share(rate), 5),
-        mean_share=round(mean_share(rate, versions=job.training.steps), 5),
     )
 
 

@@ -14,7 +14,7 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.objective import Objective, Score
-from hetrl_planner.layout.to_plan import prediction, weight_paths
+from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.phase1.space import Space, space_of
 from hetrl_planner.phase1.to_layout import GpuCounter
 from hetrl_planner.problem.goals import goal_of
@@ -132,7 +132,6 @@ class RolloutPricer:
             like,
             groups=(*self.staying, *self.described(rollouts, found)),
             prediction=prediction(found, self.space.work),
-            weight_paths=weight_paths(found, self.evaluator),
             gap=None,
             rejected=(),
         )

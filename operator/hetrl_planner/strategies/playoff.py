@@ -15,7 +15,7 @@ from hetrl_core.job.spec import JobSpec, Strategy
 from hetrl_core.plan.plan import Plan
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.layout.to_plan import prediction, replica_groups, weight_paths
+from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.problem.fleet_size import MostGpus
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.simulator.pipeline.compile import compile_plan
@@ -99,7 +99,6 @@ def step_seconds(
         strategy=Strategy.AUTO,
         groups=replica_groups(found, evaluator),
         prediction=prediction(found, evaluator.work),
-        weight_paths=weight_paths(found, evaluator),
     )
     pipeline = compile_plan(plan, job, evaluator.devices.snapshot)
     return simulate(pipeline, steps=STEPS, generator=generator).step_seconds.mean

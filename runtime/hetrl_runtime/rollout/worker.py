@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
 from hetrl_runtime.compute.memory import keep_loaded
@@ -82,7 +83,7 @@ def _scorer(launch: Launch) -> Scorer:
 
 
 def _broadcast(launch: Launch, process: str, ordinal: int) -> Broadcast | None:
-    if not launch.weights_by_broadcast:
+    if launch.weight_transport is WeightTransport.GRPC or launch.weights_cross_regions:
         return None
     if launch.trains(ordinal):
         # NCCL refuses two members of a group on one GPU.

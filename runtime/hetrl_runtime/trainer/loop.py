@@ -168,8 +168,7 @@ class Leader:
         # The address in the contract is the one that peers dial; ``listen_host`` is local.
         here = Address(host=launch.listen_host, port=launch.weights.port)
         server = WeightServer(job=launch.job, address=here, tls=launch.tls)
-        is_encrypted = launch.weight_transport is WeightTransport.GRPC
-        sender = None if is_encrypted else Sender(launch, server)
+        sender = Sender(launch, server) if launch.weight_transport is WeightTransport.NCCL else None
         open_parts.enter_context(server)
         if sender:
             open_parts.enter_context(sender)

@@ -31,8 +31,6 @@ class Shared:
     gpus: frozenset[int]
     scoring_seconds: float
     training_seconds: float
-    """Without the gather of new weights, which depends on who else is on these GPUs."""
-
     proximal_seconds: float
     """Of training: what is done before the first gradient."""
 
@@ -81,18 +79,16 @@ class Ways:
         if np.any(resident + working > self.room):
             return None
         trains = way.task in TRAINING_TASKS
-        # Where generation shares the trainer's GPUs, weights may stay there and need no gather.
-        gather = self.evaluator.gathering_seconds(way) if trains else 0.0
         return Shared(
             tasks=(way,),
             gpus=way.gpus,
             scoring_seconds=0.0 if trains else self._scoring_seconds(way),
-            training_seconds=self.evaluator.training_seconds(way) - gather if trains else 0.0,
+            training_seconds=self.evaluator.training_seconds(way) if trains else 0.0,
             proximal_seconds=self.evaluator.proximal_seconds(way) if trains else 0.0,
             resident=resident,
             working=working,
-            weights_apart=(*self._weights(way, is_beside=False), gather),
-            weights_beside=(*self._weights(way, is_beside=True), gather),
+            weights_apart=self._weights(way, is_beside=False),
+            weights_beside=self._weights(way, is_beside=True),
         )
 
     def bytes(self, way: TaskLayout) -> tuple[Bytes, Bytes]:

@@ -9,14 +9,12 @@ import pytest
 
 from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Role
-from hetrl_core.weights.way import WeightWay
 from hetrl_runtime.coordinator.rules.members import Member, Members
 from hetrl_runtime.transport.weights import relay
 from hetrl_runtime.transport.weights.relay import WeightSource, weight_source
 from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.values import Announcement
 from tests.runtime.launches import a_launch, free_port
-from tests.runtime.transport.test_patch import weights
 
 DATA = {version: bytes([version]) * 100_000 for version in range(5)}
 
@@ -96,33 +94,6 @@ async def test_version_in_use_stays_while_others_come(
         assert held == DATA[0]
         assert len(released) == 1, "memory without views is reused"
         assert address_of(held) not in released
-
-
-@pytest.mark.parametrize(
-    ("way", "is_patched", "serves_others"),
-    [
-        pytest.param(WeightWay.WHOLE, False, False, id="whole"),
-        pytest.param(WeightWay.PATCHES, True, False, id="patches"),
-        pytest.param(WeightWay.RELAYED_WHOLE, False, True, id="relayed-whole"),
-        pytest.param(WeightWay.RELAYED_PATCHES, True, True, id="relayed-patches"),
-        pytest.param(None, True, True, id="not-stated"),
-    ],
-)
-async def test_worker_fetches_by_the_way_that_its_plan_states(
-    tmp_path: Path, *, way: WeightWay | None, is_patched: bool, serves_others: bool
-) -> None:
-    launch = replace(afar(tmp_path), weight_way=way)
-    versions = [weights(moved=number * 1e-6) for number in range(3)]
-    with weight_source(launch, process="rollout-0") as source, trainer(launch, 0) as server:
-        for number, data in enumerate(versions, start=1):
-            # Patches are made from the first reader's question on.
-            server.publish(Snapshot(version=number, data=data))
-            fetched = await source.fetch(news(number), have_version=number - 1)
-
-        assert bytes(fetched.data) == versions[-1]
-        assert fetched.is_patched is is_patched
-        assert fetched.crossed_regions
-        assert (source.relay is not None) is serves_others
 
 
 async def test_relayed_version_needs_no_trainer(tmp_path: Path) -> None:

@@ -10,12 +10,15 @@ from enum import StrEnum
 from hetrl_api.job.planning import Replan
 from hetrl_core.plan.plan import Plan, Prediction
 from hetrl_core.task import TRAINING_TASKS
-from hetrl_core.weights.constants import CHECKPOINT_READ
+from hetrl_core.units import GIGA
 from hetrl_operator.decide.plan.pod_diff import Moves
 from hetrl_operator.model.reasons import ReplanOutcome
 
 START_SECONDS = 60.0
 """Time from a pod's deletion to its successor's process, with a cached image; our estimate."""
+
+READ_BYTES_PER_SECOND = 1 * GIGA
+"""Rate at which a trainer reads its part of a checkpoint from a network disk; our estimate."""
 
 SAME_RATE = 0.01
 """Share by which rates may differ and still count as equal: cost models are not more precise."""
@@ -194,4 +197,4 @@ def _reading_seconds(new: Plan) -> float:
         ),
         default=0,
     )
-    return most / CHECKPOINT_READ.value
+    return most / READ_BYTES_PER_SECOND

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 
 from hetrl_core.task import SCORING_TASKS, Task
 from hetrl_planner.cost.memory import overhead_bytes
-from hetrl_planner.cost.weights import WeightSync
+from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned
 from hetrl_planner.hetrl.genome.ways import Way, Ways
 from hetrl_planner.layout.evaluate import Evaluator

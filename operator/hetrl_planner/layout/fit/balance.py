@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from hetrl_core.plan.plan import Recompute, TrainingMode
-from hetrl_planner.cost.inference import Pace
+from hetrl_planner.cost.inference import Pace, hidden_bytes
+from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.cost.stage import PlacedStage, balanced_layers
-from hetrl_planner.cost.training import message_seconds, turn
+from hetrl_planner.cost.training import turn
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
 from hetrl_planner.problem.cached_method import cached_method
@@ -80,7 +81,12 @@ class Balance:
 
     def _hop_seconds(self, hops: Sequence[Hop]) -> float:
         """Return the most that a sequence's hops to the next stage and back add to a turn."""
-        return max([message_seconds(self._work, self._devices.hop(*each)) for each in hops])
+        return max(
+            [
+                2 * transfer_seconds(hidden_bytes(self._work), self._devices.hop(*each))
+                for each in hops
+            ]
+        )
 
     @cached_method
     def _stage(

@@ -1,8 +1,7 @@
 """Compilation of a plan to a pipeline; only this module knows plans and costs.
 
-Speeds come from the cost model on the given fleet, term by term. A plan gives shapes, places,
-shares of work and ways of weights; its own rates do not count. The simulation replaces the averages
-of the cost model (lengths, loads, waiting).
+Speeds come from the cost model, term by term; shares of work from each group's predicted
+rate. The simulation replaces the averages of the cost model (lengths, loads, waiting).
 """
 
 from collections.abc import Sequence
@@ -79,13 +78,12 @@ class _Compiler:
 
     def __init__(self, plan: Plan, job: JobSpec, snapshot: ClusterSnapshot) -> None:
         assert job.model.architecture is not None
-        self._plan = plan
         self._job = job
         self._snapshot = snapshot
         self._work = workload(job, job.model.architecture)
         self._prices = Prices(job.resources, snapshot)
         self._placed = place(plan, snapshot)
-        self._turns = TrainingTurns(self._placed, self._work, snapshot, self._placed_stages)
+        self._turns = TrainingTurns(self._placed, self._work, self._placed_stages)
         training = plan.groups_with(Task.ACTOR_TRAINING)
         if not training or not plan.groups_with(Task.ACTOR_GENERATION):
             raise ValueError("a plan must have groups for actor training and actor generation")
@@ -115,7 +113,7 @@ class _Compiler:
                     for task in each.scored_by
                 )
             ),
-            routes=weight_routes(self._plan, self._placed, self._work, self._snapshot),
+            routes=weight_routes(self._placed, self._work, self._snapshot),
             shared_gpus=tuple(
                 SharedGpus(name=name)
                 for name in dict.fromkeys(each.shared for each in self._placed if each.shared)
@@ -129,7 +127,6 @@ class _Compiler:
         shared = {each.shared for each in self._placed}
         return TrainerSpec(
             step_seconds=turns.seconds[turns.main] + self._inside_trainer_seconds(trained),
-            publish_seconds=0.0 if self._gathers_in_place else turns.gather_seconds,
             minibatches=self._work.minibatches,
             checkpoint_every_steps=self._job.training.checkpoint_every_steps,
             gpus=(turns.main,) if turns.main in shared else (),
@@ -146,15 +143,6 @@ class _Compiler:
                 [*trained, *filter(turns.keeps_step, self._placed)]
             ),
         )
-
-    @property
-    def _gathers_in_place(self) -> bool:
-        """Whether weights never leave the GPUs that train, so that no way of theirs is stated."""
-        tasks = {task for name in self._turns.seconds for task in self._tasks_on(name)}
-        return not self._plan.weight_paths and Task.ACTOR_GENERATION in tasks
-
-    def _tasks_on(self, gpus: str) -> set[Task]:
-        return {task for each in self._placed if each.shared == gpus for task in each.group.tasks}
 
     def _inside_trainer_seconds(self, placed: Sequence[PlacedGroup]) -> float:
         """Return the time of a reference that no group names: the trainer scores with it."""
@@ -184,8 +172,6 @@ class _Compiler:
                 for running in range(1, self._num_places(group, stages) + 1)
             ),
             prefill_seconds=max(0.0, prefill_seconds),
-            # The simulator counts the tokens of responses; their prompts are in the cache as well.
-            recompute_seconds_per_token=cost.recompute_seconds / (self._work.response_tokens / 2),
             upload_seconds=wire.latency_seconds,
             gpus=placed.shared,
             dollars_per_hour=self._prices.charge([placed]) / len(group.replicas),

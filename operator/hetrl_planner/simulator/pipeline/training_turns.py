@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.plan.plan import ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import inference_pace
@@ -16,7 +15,6 @@ from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.cost.training import proximal_seconds
 from hetrl_planner.problem.workload import Workload
 from hetrl_planner.simulator.pipeline.placed import PlacedGroup
-from hetrl_planner.simulator.pipeline.training_cost import TrainingCosts
 
 
 class TrainingTurns:
@@ -26,11 +24,9 @@ class TrainingTurns:
         self,
         placed: Sequence[PlacedGroup],
         work: Workload,
-        snapshot: ClusterSnapshot,
         stages: Callable[[ReplicaGroup], Sequence[PlacedStage]],
     ) -> None:
         """Take a plan's groups; ``stages`` returns those of a group's replicas."""
-        self._costs = TrainingCosts(placed, work, snapshot, stages)
         self._placed = placed
         self._work = work
         self._stages = stages
@@ -52,11 +48,6 @@ class TrainingTurns:
         return {
             name: before_gradient + sum(tasks.values()) for name, tasks in self._trained.items()
         }
-
-    @cached_property
-    def gather_seconds(self) -> float:
-        """The time to gather a version of the policy in the trainer's first process."""
-        return self._costs.time(Task.ACTOR_TRAINING).gather_seconds
 
     def keeps_step(self, placed: PlacedGroup) -> bool:
         """Tell whether a group scores where one of two models is trained."""
@@ -81,7 +72,7 @@ class TrainingTurns:
         for each in self._placed:
             for task in each.trained_by:
                 here = trained[each.shared or task]
-                here[task] = self._training_seconds(task)
+                here[task] = max(self._training_seconds(each, task), here.get(task, 0.0))
         if len(trained) > 1:
             for tasks in trained.values():
                 if Task.ACTOR_TRAINING in tasks:
@@ -107,11 +98,15 @@ class TrainingTurns:
                 scored[each.shared, task] = max(scored[each.shared, task], seconds)
         return ((name, seconds) for (name, _), seconds in scored.items())
 
-    def _training_seconds(self, task: Task) -> float:
-        """Return a task's time for a batch, without the gather of its new weights."""
-        time = self._costs.time(task)
-        beside = time.proximal_seconds if task is Task.CRITIC_TRAINING else 0.0
-        return time.total_seconds - time.gather_seconds - beside
+    def _training_seconds(self, placed: PlacedGroup, task: Task) -> float:
+        """Return a task's time for a batch; a group's rate is the policy's where it trains both."""
+        group = placed.group
+        seconds = max(
+            self._work.batch_size * replica.work_share / group.samples_per_second
+            for replica in group.replicas
+        )
+        is_beside = task is Task.CRITIC_TRAINING and Task.ACTOR_TRAINING in placed.trained_by
+        return seconds - self._proximal_seconds(group) if is_beside else seconds
 
     @property
     def _policy_proximal_seconds(self) -> float:

@@ -119,7 +119,7 @@ async def fetch_weights(
     """Fetch the trainer's newest weights, which are of another version than ``have_version``.
 
     Waits until there are such weights; a broken stream is resumed and a corrupt chunk asked for
-    again. Where the contract asks for patches they are of ``base``, which was fetched before,
+    again. Where weights cross regions they come as patches of ``base``, which was fetched before,
     or of nothing. A caller that fetches version after version passes ``buffers``, to reuse memory.
     ``deadline_seconds`` is the start-up deadline by default.
 
@@ -129,7 +129,7 @@ async def fetch_weights(
     """
     timeout_seconds = deadline_seconds or launch.startup_deadline_seconds
     give_up_at = time.monotonic() + timeout_seconds
-    wanted = Wanted(have_version=have_version, base=base, as_patches=launch.weights_as_patches)
+    wanted = Wanted(have_version=have_version, base=base, as_patches=launch.weights_cross_regions)
     buffers = buffers or Buffers()
     assembly = Assembly(buffers)
     problem = "nothing was published"
@@ -199,7 +199,7 @@ def _patched(patches: Snapshot, base_sha256: bytes, base: Snapshot | None) -> Sn
         return found.reason
     return Snapshot(
         version=patches.version,
-        data=found.data,
-        sha256=found.sha256,
+        data=found,
+        sha256=patch.digest(found),
         is_patched=bool(base_sha256),
     )

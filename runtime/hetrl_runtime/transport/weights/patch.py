@@ -31,7 +31,6 @@ _MAGIC = b"HetRLp1\n"
 _HEADER = struct.Struct("<8s32s32sQ")
 _BLOCK = struct.Struct("<BII")
 _LENGTH = struct.Struct("<Q")
-_RESULT_SHA256 = slice(len(_MAGIC) + len(NO_BASE), len(_MAGIC) + 2 * len(NO_BASE))
 _LEVEL = 1
 """Higher ones take several times as long for a few percent."""
 
@@ -54,27 +53,18 @@ class Unfit:
     reason: str
 
 
-def make(
-    result: Bytes,
-    *,
-    base: Bytes | None = None,
-    sha256: Callable[[], bytes] | None = None,
-    base_sha256: Callable[[], bytes] | None = None,
-) -> bytes:
+def make(result: Bytes, *, base: Bytes | None = None) -> bytes:
     """Return the patch that turns a base into a result; both are whole files.
 
-    With a base of another shape the patch is one that needs no base. ``sha256`` and ``base_sha256``
-    return their digests where others make these, and may wait.
+    With a base of another shape the patch is one that needs no base.
     """
     if base is not None and not are_alike(base, result):
         base = None
+    header = _HEADER.pack(
+        _MAGIC, NO_BASE if base is None else digest(base), digest(result), len(result)
+    )
     blocks = list(_blocks(result))
-    packed = list(_in_threads(lambda block: _pack(block, result, base), blocks))
-    ours = sha256() if sha256 else digest(result)
-    theirs = NO_BASE
-    if base is not None:
-        theirs = base_sha256() if base_sha256 else digest(base)
-    return b"".join((_HEADER.pack(_MAGIC, theirs, ours, len(result)), *packed))
+    return b"".join((header, *_in_threads(lambda block: _pack(block, result, base), blocks)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +92,8 @@ def digest(data: Bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def result_of(patch: Bytes) -> bytes:
-    """Return the SHA-256 of what a patch makes; of the last one where several are joined."""
-    return bytes(patch[_RESULT_SHA256])
-
-
-def apply(patch: Bytes, *, base: Bytes | None = None, is_checked: bool = True) -> bytearray | Unfit:
-    """Return the bytes that a patch makes of a base; a wrong base shows in the result's digest.
-
-    Without the check, a later one must cover the result.
-    """
+def apply(patch: Bytes, *, base: Bytes | None = None) -> bytearray | Unfit:
+    """Return the bytes that a patch makes of a base; a wrong base shows in the result's digest."""
     if bytes(patch[: len(_MAGIC)]) != _MAGIC or len(patch) < _HEADER.size:
         return Unfit(reason=f"these {len(patch)} bytes are no patch of this release")
     _, base_sha256, result_sha256, result_bytes = _HEADER.unpack_from(patch)
@@ -129,7 +111,7 @@ def apply(patch: Bytes, *, base: Bytes | None = None, is_checked: bool = True) -
     problems = filter(None, _in_threads(lambda block: _unpack(block, result, base), blocks))
     if problem := next(problems, None):
         return problem
-    if is_checked and digest(result) != result_sha256:
+    if digest(result) != result_sha256:
         return Unfit(reason="the patched weights have a wrong digest")
     return result
 
@@ -139,32 +121,20 @@ def join(patches: Iterable[bytes]) -> bytes:
     return b"".join(part for each in patches for part in (_LENGTH.pack(len(each)), each))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What patches made, and its digest, which was compared."""
-
-    data: bytearray
-    sha256: bytes
-
-
-def apply_joined(patches: Bytes, *, base: Bytes | None = None) -> Applied | Unfit:
-    """Apply what ``join`` put together, one after the other.
-
-    Only the last result is digested: it differs if one before it did.
-    """
+def apply_joined(patches: Bytes, *, base: Bytes | None = None) -> bytearray | Unfit:
+    """Apply what ``join`` put together, one after the other."""
     rest, result = memoryview(patches), None
     while rest:
         length = _LENGTH.unpack_from(rest)[0] if len(rest) >= _LENGTH.size else len(rest)
         patch = rest[_LENGTH.size : _LENGTH.size + length]
         if len(patch) < length:
             return Unfit(reason=f"{len(patch)} of a patch's {length} bytes are here")
-        rest = rest[_LENGTH.size + length :]
-        found = apply(patch, base=base, is_checked=not rest)
+        found = apply(patch, base=base)
         if isinstance(found, Unfit):
             return found
-        base = found
-        result = Applied(data=found, sha256=result_of(patch)) if not rest else None
-    return result or Unfit(reason="there is no patch")
+        base = result = found
+        rest = rest[_LENGTH.size + length :]
+    return Unfit(reason="there is no patch") if result is None else result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

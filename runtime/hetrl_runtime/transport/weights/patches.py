@@ -6,7 +6,7 @@ during training, and the version before is released. ``patch`` defines the forma
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ class Ways:
     """The ways to one version: from each of those before it, and from nothing."""
 
     def __init__(
-        self, newest: "_Version", links: Sequence["Future[bytes]"], maker: ThreadPoolExecutor
+        self, newest: Bytes, links: Sequence["Future[bytes]"], maker: ThreadPoolExecutor
     ) -> None:
         self._newest = newest
         self._links = links
@@ -44,7 +44,7 @@ class Ways:
         links = [each.result() for each in self._links]
         bases = [patch.base_of(each) for each in links]
         way = links[bases.index(base_sha256) :] if base_sha256 in bases else []
-        if not way or sum(map(len, way)) > len(self._newest.data):
+        if not way or sum(map(len, way)) > len(self._newest):
             base_sha256, way = b"", []
         with self._lock:
             if base_sha256 not in self._payloads:
@@ -53,21 +53,7 @@ class Ways:
         return self._payloads[base_sha256].result()
 
     def _make(self, base_sha256: bytes, way: list[bytes]) -> Payload:
-        return Payload(base_sha256=base_sha256, data=patch.join(way or [self._newest.patch()]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Version:
-    """One version's bytes, and what returns their SHA-256."""
-
-    data: Bytes
-    sha256: Callable[[], bytes]
-
-    def patch(self, base: "_Version | None" = None) -> bytes:
-        """Return what makes this version of another, or of nothing."""
-        if base is None:
-            return patch.make(self.data, sha256=self.sha256)
-        return patch.make(self.data, base=base.data, sha256=self.sha256, base_sha256=base.sha256)
+        return Payload(base_sha256=base_sha256, data=patch.join(way or [patch.make(self._newest)]))
 
 
 class Patches:
@@ -75,16 +61,16 @@ class Patches:
 
     def __init__(self) -> None:
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="weights-patches")
-        self._newest: _Version | None = None
+        self._newest: Bytes | None = None
         self._links: deque[Future[bytes]] = deque()
         self._ways: Ways | None = None
         self._is_wanted = False
 
-    def add(self, data: Bytes, *, sha256: Callable[[], bytes]) -> None:
-        """Take a new version in; ``sha256`` returns its digest, and may wait."""
-        before, self._newest, self._ways = self._newest, _Version(data=data, sha256=sha256), None
+    def add(self, data: Bytes) -> None:
+        """Take a new version in."""
+        before, self._newest, self._ways = self._newest, data, None
         if self._is_wanted and before is not None:
-            self._links.append(self._maker.submit(self._newest.patch, before))
+            self._links.append(self._maker.submit(partial(patch.make, data, base=before)))
             self._drop_long_ways(len(data))
 
     def ways(self) -> Ways:

@@ -3,9 +3,9 @@
     trainer ── patches, slow ──▶ relay ── whole, fast ──▶ the other workers of the region
        └─────────────── where the relay fails them ───────────────▶┘
 
-Where the plan has weights relayed, every worker of the region can be the relay; each announcement
-of the coordinator names it. A relay serves weights of the epoch that it fetched them in: it may
-learn of a new epoch later than its readers.
+Every worker whose weights cross regions can be the relay; each announcement of the coordinator
+names it. A relay serves weights of the epoch that it fetched them in: it may learn of a new epoch
+later than its readers.
 """
 
 import logging
@@ -48,8 +48,8 @@ class Broadcast(Protocol):
 def weight_source(
     launch: Launch, *, process: str, broadcast: Broadcast | None = None
 ) -> Iterator["WeightSource"]:
-    """Yield where a worker gets weights; where there are relays it serves others meanwhile."""
-    with _server(launch) if launch.weights_by_relay else nullcontext() as server:
+    """Yield where a worker gets weights; where they cross regions it serves others meanwhile."""
+    with _server(launch) if launch.weights_cross_regions else nullcontext() as server:
         yield WeightSource(launch, process=process, server=server, broadcast=broadcast)
 
 
@@ -74,7 +74,7 @@ class WeightSource:
 
     @property
     def relay(self) -> Address | None:
-        """Where we serve others of our region; None where each asks the trainer."""
+        """Where we serve others of our region; None where weights come over fast links."""
         return own_address(self._launch, port=self._server.port) if self._server else None
 
     async def fetch(self, news: Announcement, *, have_version: int) -> Snapshot:
@@ -84,10 +84,7 @@ class WeightSource:
             Refused, Unreachable: as the errors' own words say, of the trainer.
         """
         if self._server is None:
-            fetched = await self._from_near(have_version)
-            if self._launch.weights_as_patches:
-                self._base = fetched
-            return replace(fetched, crossed_regions=self._launch.weights_cross_regions)
+            return await self._from_near(have_version)
         if news.relay_address:
             given = await self._from_relay(news, have_version=have_version)
             if isinstance(given, Snapshot):
@@ -96,7 +93,7 @@ class WeightSource:
             log.warning("the trainer is asked, not %s: %s", news.relay_address, given)
         with self._server.expecting():
             fetched = await self._from_trainer(have_version)
-            crossed = replace(fetched, crossed_regions=self._launch.weights_cross_regions)
+            crossed = replace(fetched, crossed_regions=True)
             return self._passed_on(crossed, news.epoch, self._server)
 
     async def _from_near(self, have_version: int) -> Snapshot:

@@ -113,7 +113,7 @@ class WeightServer:
         digested = _Digested(snapshot=snapshot, sha256=digest.result, epoch=epoch)
         with self._changed:
             self._snapshot = digested
-            self._patches.add(snapshot.data, sha256=digest.result)
+            self._patches.add(snapshot.data)
             self._changed.notify_all()
 
     @contextmanager
