@@ -22,9 +22,10 @@ from typing import Any, Self
 
 from pebble import ProcessExpired, ProcessPool
 
+from hetrl_core.escape import one_line
 from hetrl_core.job.reward import Reward, RewardPart
 from hetrl_runtime.reward.confinement.code import num_judges
-from hetrl_runtime.reward.one_line import described, one_line
+from hetrl_runtime.reward.error_text import described
 from hetrl_runtime.reward.verdict import (
     Response,
     Unjudged,

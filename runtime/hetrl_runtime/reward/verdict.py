@@ -11,8 +11,8 @@ from enum import StrEnum
 from numbers import Real
 from typing import Any
 
+from hetrl_core.escape import one_line
 from hetrl_core.units import FLOAT32_MAX
-from hetrl_runtime.reward.one_line import one_line
 
 SCORE_KEY = "score"
 """The key of a dict that has the reward; the other keys are parts of it."""

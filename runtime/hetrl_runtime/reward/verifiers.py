@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 
 from hetrl_core.job.reward import Reward, RewardPart
 from hetrl_runtime.reward import regex
-from hetrl_runtime.reward.one_line import described
+from hetrl_runtime.reward.error_text import described
 from hetrl_runtime.reward.signatures import SignatureError, call_of
 from hetrl_runtime.reward.verdict import (
     Response,

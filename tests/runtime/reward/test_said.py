@@ -2,7 +2,8 @@
 
 import pytest
 
-from hetrl_runtime.reward.one_line import MAX_CHARACTERS, described, one_line
+from hetrl_core.escape import MAX_LINE_CHARS, one_line
+from hetrl_runtime.reward.error_text import described
 
 
 class RudeError(Exception):
@@ -32,12 +33,12 @@ def test_single_line_escapes_control_characters(text: object, line: str) -> None
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "\n" * 199, "x" * 199 + "\n", "\U000e0001" * 300])
 def test_single_line_is_cut_short(text: str) -> None:
-    assert len(one_line(text)) == MAX_CHARACTERS
+    assert len(one_line(text)) == MAX_LINE_CHARS
     assert one_line(text).endswith("...")
 
 
 def test_single_line_keeps_as_much_as_fits() -> None:
-    assert one_line("x" * MAX_CHARACTERS) == "x" * MAX_CHARACTERS
+    assert one_line("x" * MAX_LINE_CHARS) == "x" * MAX_LINE_CHARS
 
 
 def test_described_survives_an_exception_that_raises() -> None:

@@ -10,6 +10,7 @@ import logging
 import os
 from typing import Self
 
+from hetrl_core.escape import one_line
 from hetrl_core.job.reward import PythonReward
 from hetrl_runtime.reward.confinement.process import (
     START_SECONDS,
@@ -17,7 +18,6 @@ from hetrl_runtime.reward.confinement.process import (
     CpuTimeError,
     FunctionError,
 )
-from hetrl_runtime.reward.one_line import one_line
 from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict
 
 MAX_JUDGES = 8

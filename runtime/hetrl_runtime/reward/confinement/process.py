@@ -13,6 +13,7 @@ import sys
 from dataclasses import asdict
 from typing import Any, Self
 
+from hetrl_core.escape import one_line
 from hetrl_core.job.reward import PythonReward
 from hetrl_core.units import FLOAT32_MAX
 from hetrl_runtime.reward.confinement import kernel, landlock
@@ -22,7 +23,6 @@ from hetrl_runtime.reward.confinement.usage import (
     excess,
     usage_of,
 )
-from hetrl_runtime.reward.one_line import one_line
 from hetrl_runtime.reward.verdict import Response, Unjudged, UnjudgedReason, Verdict
 
 START_SECONDS = 60.0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hetrl_runtime.reward.confinement.restrictions import Bounds, confine
-from hetrl_runtime.reward.one_line import described
+from hetrl_runtime.reward.error_text import described
 from hetrl_runtime.reward.verdict import Response, Unjudged
 from hetrl_runtime.reward.verifiers import Verifier, judge_by
 
