@@ -14,7 +14,7 @@ CHART = ROOT / "charts" / "hetrl"
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run helm; whoever calls looks at the exit code."""
+    """Run helm; the caller checks the exit code."""
     return subprocess.run(
         [program("helm"), *arguments], capture_output=True, text=True, timeout=120, check=False
     )

@@ -40,7 +40,7 @@ def install(cluster: Cluster, *settings: str) -> None:
 def installed() -> Iterator[Cluster]:
     """A cluster of this module's own: Helm takes no CRD that somebody else has applied."""
     if os.environ.get("KUBECONFIG"):
-        pytest.skip("installs the chart anew, and so wants a cluster of its own")
+        pytest.skip("installs the chart, and so needs a cluster of its own")
     with Cluster.start(name=f"chart-{os.getpid()}") as cluster:
         install(cluster)
         yield cluster

@@ -3,7 +3,7 @@
 Known differences, applied here in closed form:
 
 - A group's standard deviation is ours over n, theirs over n - 1 with 1e-4 added.
-- TRL by default weights k3 by the policy's ratio, which we do not; here it is told not to.
+- TRL by default weights k3 by the policy's ratio, which we do not; here that is turned off.
 - TRL's ``delta`` bounds ratios of good and bad actions alike; for good ones the clip is tighter, so
   it is the dual clip.
 """

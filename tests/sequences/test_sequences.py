@@ -12,9 +12,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 SAMPLED = (1,)
 BROKEN_ONCE = (29, 43, 253)
-"""A plan told of a node that was away when it was made as if it still were. One that another had
-taken the place of was mistaken for the one that is followed. A spec that nothing can run was waited
-for until it runs.
+"""Seeds that once failed. A plan named a node as absent that had come back. A plan that was replaced
+counted as the active one. A test waited for a spec to run that no fleet can run.
 """
 
 

@@ -1,4 +1,4 @@
-"""``python -m bench.proof.faults``: lives the cases that have no record, and writes the page."""
+"""``python -m bench.proof.faults``: runs the cases that have no record, and writes the page."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ _QUIET_SECONDS = 60.0
 
 
 def main() -> int:
-    """Live what is missing; tell whether nothing was broken anywhere."""
+    """Run what is missing; tell whether nothing was broken anywhere."""
     parser = argparse.ArgumentParser(prog="python -m bench.proof.faults", description=__doc__)
     parser.add_argument("--lanes", type=int, default=2, help="operators at once, each with a fleet")
     parser.add_argument("--only", help="cases whose name begins so, `failover` or `quiet`")
@@ -40,27 +40,27 @@ def main() -> int:
         if (options.only or "quiet") == "quiet":
             _stay_quiet(fleet)
         if options.only not in {"failover", "quiet"}:
-            _live_all(fleet, options.lanes, options.only or "")
+            _run_all(fleet, options.lanes, options.only or "")
     RESULTS.write_text(page(_records()))
     return int(any(found.get("violations") for found in _records().values()))
 
 
-def _live_all(fleet: Cluster, num_lanes: int, only: str) -> None:
+def _run_all(fleet: Cluster, num_lanes: int, only: str) -> None:
     lives: list[threading.Thread] = []
     for number in range(num_lanes):
         arguments = (fleet, number, num_lanes, only)
-        lives.append(threading.Thread(target=_live, args=arguments, name=f"lane-{number}"))
+        lives.append(threading.Thread(target=_run, args=arguments, name=f"lane-{number}"))
     for each in lives:
         each.start()
     for each in lives:
         each.join()
 
 
-def _live(fleet: Cluster, number: int, num_lanes: int, only: str) -> None:
-    """Live one lane's share of the cases."""
+def _run(fleet: Cluster, number: int, num_lanes: int, only: str) -> None:
+    """Run one lane's share of the cases."""
     with lane(fleet, number, RUNS / f"lane-{number}") as found:
         undisturbed = found.undisturbed()
-        _write(f"undisturbed-{number}", _told(undisturbed, []))
+        _write(f"undisturbed-{number}", _record(undisturbed, []))
         missing = [
             each
             for position, each in enumerate(cases(len(undisturbed.writes)))
@@ -80,10 +80,10 @@ def _of(found: Lane, undisturbed: Story, case: Case) -> dict[str, Any]:
     except TimeoutError as error:
         found.clear()
         return {"violations": [f"never converged: {error}"], "commit": commit()}
-    return _told(story, violations(undisturbed, story))
+    return _record(story, violations(undisturbed, story))
 
 
-def _told(story: Story, broken: list[str]) -> dict[str, Any]:
+def _record(story: Story, broken: list[str]) -> dict[str, Any]:
     struck = [str(each.call) for each in story.record if each.fault]
     return {
         "seconds": round(story.seconds, 1),

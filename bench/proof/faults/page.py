@@ -36,10 +36,10 @@ def _opening(found: Records) -> list[str]:
     return [
         f"`make proof-faults`, Python {platform.python_version()}: the operator's process, and "
         "between it and a real API server (its controllers and",
-        "scheduler beside it, nodes by kwok) a proxy that fails as it is told. One job's life is "
+        "scheduler beside it, nodes by kwok) a proxy that fails on request. One job's life is "
         "played through the API: created, run,",
         "scaled, suspended, resumed, moved off a node that is about to go, finished, deleted.",
-        "After each stage all objects must be as in the life that nothing befell, no object made "
+        "After each stage all objects must be as in the life without a fault, no object made "
         "more often than there, and nothing left in the end.",
         "",
         f"**{len(lives)} records, {broken} violations.** The undisturbed life has "

@@ -64,7 +64,7 @@ def _runs(found: Mapping[Case, dict[str, Any]], code: str) -> list[str]:
         for case, each in found.items()
     ]
     return [
-        "| run | what befell it | steps | deaths | steps made again | trajectories | stalest "
+        "| run | faults | steps | deaths | steps made again | trajectories | stalest "
         f"| reward, first and last {_LAST_STEPS} steps | held-out accuracy | time | violations "
         "| commit |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",

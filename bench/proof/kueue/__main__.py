@@ -34,7 +34,7 @@ _PLACE = {
 
 
 class Story:
-    """One run of the proof, told step by step."""
+    """One run of the proof, step by step."""
 
     def __init__(self, space: Namespace) -> None:
         """Begin the clock."""

@@ -43,7 +43,7 @@ def _crowd(size: int, *, differs: bool = False) -> Case:
         crowd = Crowd(size=size, differs=differs)
         found = asyncio.run(growth.submitted(on, crowd))
         found["idle"] = asyncio.run(running.idle(on, seconds=_IDLE_SECONDS))
-        found["told"] = asyncio.run(running.told(on, crowd, events=min(size, _EVENTS)))
+        found["told"] = asyncio.run(running.status_latencies(on, crowd, events=min(size, _EVENTS)))
         found["restart"] = asyncio.run(running.restarted(on, crowd))
         return found
 

@@ -77,14 +77,14 @@ def _living(found: Records) -> list[str]:
     for name, each in found.items():
         if not name.startswith("crowd"):
             continue
-        idle, told, restart = each["idle"], each["told"], each["restart"]
+        idle, latency, restart = each["idle"], each["told"], each["restart"]
         rows.append(
             _row(
                 _jobs(each),
                 f"{idle['core_share']:.1%}",
-                f"{told['p50_seconds']:g} s",
-                f"{told['p99_seconds']:g} s",
-                f"{told['untold']} of {told['events'] + told['untold']}",
+                f"{latency['p50_seconds']:g} s",
+                f"{latency['p99_seconds']:g} s",
+                f"{latency['untold']} of {latency['events'] + latency['untold']}",
                 _seconds(restart.get("looked_at_all_seconds")),
                 f"{restart['peak_mib']} MiB",
                 str(restart["writes_to_children"]),
@@ -94,14 +94,14 @@ def _living(found: Records) -> list[str]:
     return [
         "## While they run",
         "",
-        "Idle: two minutes with nothing but heartbeats of the nodes. News: coordinators that stop "
-        "being ready and come back, ten a second; the time is",
-        "from the kubelet's word to the answer to the job's status. Restart: the operator is "
-        "killed and starts again, and has",
-        "looked at all when no job waits to be looked at any more.",
+        "Idle: two minutes with nothing but heartbeats of the nodes. Status: coordinators that "
+        "stop being ready and become ready again, ten a second; the time is",
+        "from the pod's status to the answer to the job's status. Restart: the operator is killed "
+        "and starts again, and has",
+        "reconciled all jobs when its work queue is empty.",
         "",
-        "| jobs | idle, of a core | news told, median | p99 | untold "
-        "| all looked at after a restart | memory then | children written then | load average |",
+        "| jobs | idle, of a core | status written, median | p99 | not written "
+        "| all reconciled after a restart | memory then | children written then | load average |",
         "|---|---|---|---|---|---|---|---|---|",
         *rows,
     ]

@@ -1,4 +1,4 @@
-"""A crowd that runs: what it costs to have it, how soon its news is told, and a restart."""
+"""Many running jobs: their cost while idle, the latency of status writes, and a restart."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ async def idle(stage: Stage, *, seconds: float) -> dict[str, Any]:
     }
 
 
-async def told(stage: Stage, crowd: Crowd, *, events: int) -> dict[str, Any]:
+async def status_latencies(stage: Stage, crowd: Crowd, *, events: int) -> dict[str, Any]:
     """Have coordinators' containers stop being ready, one job after another, and be ready again.
 
-    The time is from the API server's receipt of what a kubelet says to its answer to the status
-    that tells it, both from its audit log.
+    The time is from the API server's receipt of a pod's status to its answer to the write of the
+    job's status that follows, both from its audit log.
     """
     log, load = stage.audit, load_average()
     names = [each["metadata"]["name"] for each in crowd.jobs()]
@@ -68,9 +68,9 @@ async def told(stage: Stage, crowd: Crowd, *, events: int) -> dict[str, Any]:
 
 
 async def restarted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
-    """Kill the operator; return when it is ready, when it has looked at all, what it then wrote.
+    """Kill the operator; return when it is ready, when it has reconciled all, what it then wrote.
 
-    It is ready when all that it lists has come; then it looks at each job once.
+    It is ready when all that it lists has come; then it reconciles each job once.
     """
     log, load, started = stage.audit, load_average(), time.monotonic()
     stage.operator.kill()
@@ -80,17 +80,17 @@ async def restarted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
     ready_seconds = time.monotonic() - started
     await asyncio.to_thread(
         eventually,
-        lambda: _has_looked(stage.operator.metrics(), jobs=crowd.size),
-        what="every job has been looked at",
+        lambda: _has_reconciled(stage.operator.metrics(), jobs=crowd.size),
+        what="every job has been reconciled",
         seconds=_READY_SECONDS,
     )
-    looked_seconds = time.monotonic() - started
+    reconciled_seconds = time.monotonic() - started
     await quiet(log)
     writes = [each for each in asked(log) if each.verb in WRITES]
     children = [each for each in writes if not each.resource.startswith("hetrljobs")]
     return {
         "ready_seconds": round(ready_seconds, 1),
-        "looked_at_all_seconds": round(looked_seconds, 1),
+        "looked_at_all_seconds": round(reconciled_seconds, 1),
         "writes": kinds(writes),
         "writes_to_children": len([each for each in children if each.resource != "events"]),
         "cpu_seconds": round(taken(stage.operator.pid).cpu_seconds, 1),
@@ -99,7 +99,7 @@ async def restarted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
     }
 
 
-def _has_looked(metrics: str, *, jobs: int) -> bool:
+def _has_reconciled(metrics: str, *, jobs: int) -> bool:
     """Tell whether as many rounds are done as there are jobs, and no job waits for one."""
     found = [each for family in text_string_to_metric_families(metrics) for each in family.samples]
     rounds = sum(each.value for each in found if each.name == "hetrl_operator_reconcile_total")

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from bench.proof.commit import commit, machine
 from bench.proof.nodes.lost import lost
 from bench.proof.nodes.preempted import preempted
-from bench.proof.nodes.told import Told
+from bench.proof.nodes.timeline import Timeline
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.images import build_images
 from e2e.cluster.kueue import kueue_on
@@ -34,7 +34,7 @@ def main() -> None:
     PAGE.write_text("\n".join(_page((moved, queued))) + "\n")
 
 
-def _page(stories: Sequence[Told]) -> list[str]:
+def _page(stories: Sequence[Timeline]) -> list[str]:
     lines = [
         "# On real nodes",
         "",

@@ -4,41 +4,43 @@ from pathlib import Path
 
 from bench.proof.kueue.queues import manifests
 from bench.proof.nodes.jobs import a_job, goes_on_at, goes_on_with, newest_checkpoint
-from bench.proof.nodes.told import Told
+from bench.proof.nodes.timeline import Timeline
 from e2e.cluster.kueue import usage
 from e2e.tenant import Tenant
 
 _STEPS_OF_RUSH = 5
 
 
-def preempted(tenant: Tenant, folder: Path) -> Told:
+def preempted(tenant: Tenant, folder: Path) -> Timeline:
     """Tell it, from the queue to the second end."""
-    told = Told("Kueue preempts a job")
+    timeline = Timeline("Kueue preempts a job")
     tenant.cluster.apply(manifests(tenant.name))
     _submit(tenant, "daily", "everyday", folder / "daily", steps=100_000)
-    told.wait(lambda: _phase(tenant, "daily") == "Running", what="daily is admitted, and runs")
-    told.say(_use(tenant))
-    told.wait(lambda: newest_checkpoint(folder / "daily", "daily") >= 3, what="it has a checkpoint")
+    timeline.wait(lambda: _phase(tenant, "daily") == "Running", what="daily is admitted, and runs")
+    timeline.say(_use(tenant))
+    timeline.wait(
+        lambda: newest_checkpoint(folder / "daily", "daily") >= 3, what="it has a checkpoint"
+    )
 
     _submit(tenant, "rush", "urgent", folder / "rush", steps=_STEPS_OF_RUSH)
-    told.wait(lambda: _phase(tenant, "daily") == "Queued", what="daily is queued again")
+    timeline.wait(lambda: _phase(tenant, "daily") == "Queued", what="daily is queued again")
     kept = newest_checkpoint(folder / "daily", "daily")
     assert not [pod for pod in tenant.pods() if pod.startswith("daily-")]
-    told.say(f"its pods are gone, its newest checkpoint is of step {kept}; {_use(tenant)}")
+    timeline.say(f"its pods are gone, its newest checkpoint is of step {kept}; {_use(tenant)}")
     tenant.wait_for_phase("Succeeded", "rush")
-    told.say(f"rush has made its {_STEPS_OF_RUSH} steps and succeeded")
+    timeline.say(f"rush has made its {_STEPS_OF_RUSH} steps and succeeded")
 
-    told.wait(
+    timeline.wait(
         lambda: _phase(tenant, "daily") == "Running", what="daily is admitted again, and runs"
     )
-    told.wait(lambda: goes_on_at(tenant, "daily", kept), what=f"it goes on from step {kept}")
-    told.wait(
+    timeline.wait(lambda: goes_on_at(tenant, "daily", kept), what=f"it goes on from step {kept}")
+    timeline.wait(
         lambda: goes_on_with(tenant, "daily", kept), what=f"the coordinator leads on from {kept}"
     )
-    told.wait(lambda: tenant.step("daily") > kept, what=f"steps after {kept} are done")
+    timeline.wait(lambda: tenant.step("daily") > kept, what=f"steps after {kept} are done")
     tenant.kubectl("delete", "hetrljob", "daily", "rush")
-    told.wait(lambda: not usage(tenant.cluster, "research"), what="all quota is back")
-    return told
+    timeline.wait(lambda: not usage(tenant.cluster, "research"), what="all quota is back")
+    return timeline
 
 
 def _submit(tenant: Tenant, name: str, weight: str, folder: Path, *, steps: int) -> None:

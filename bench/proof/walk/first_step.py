@@ -15,7 +15,7 @@ class FirstStep:
     def __init__(self, *, path: str, kubeconfig: str) -> None:
         """Begin, before the job is there."""
         self.seconds: float | None = None
-        """From now until the status told a step; None as long as it has not."""
+        """From now until the status has a step; None as long as it has none."""
 
         self._environment = os.environ | {"PATH": path, "KUBECONFIG": kubeconfig}
         threading.Thread(target=self._ask, daemon=True).start()

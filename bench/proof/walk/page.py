@@ -26,7 +26,7 @@ in the cache; without it, `make images` and `make cluster` take minutes more.
 |---|---|
 {rows}
 
-From `hetrl submit` until the job's status told of a trained step: {first_step_seconds:.1f} s. The
+From `hetrl submit` until the job's status had a trained step: {first_step_seconds:.1f} s. The
 first step that was printed, and the last:
 
 ```

@@ -1,4 +1,4 @@
-"""A story as it is told: each thing that holds, and when it came to hold."""
+"""The events of a proof: each observed state, and when it was observed."""
 
 import time
 from collections.abc import Callable
@@ -8,24 +8,24 @@ from e2e.tenant import eventually
 
 
 @dataclass(slots=True)
-class Told:
-    """Lines of seconds and words, printed as they come."""
+class Timeline:
+    """Observed states with their seconds, printed as they come."""
 
     title: str
     lines: list[tuple[float, str]] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
     def say(self, what: str) -> None:
-        """Add what has come to hold."""
+        """Add a state that is observed now."""
         seconds = time.monotonic() - self._started
         self.lines.append((seconds, what))
         print(f"{seconds:7.1f} s  {what}", flush=True)
 
     def wait(self, probe: Callable[[], object], *, what: str) -> None:
-        """Wait until something holds, and add it.
+        """Wait for a state, and add it.
 
         Raises:
-            AssertionError: it does not within its deadline.
+            AssertionError: it does not come within its deadline.
         """
         eventually(probe, what=what)
         self.say(what)
