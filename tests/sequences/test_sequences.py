@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 SAMPLED = (1,)
 BROKEN_ONCE = (29, 43, 253)
-"""Seeds that once failed. A plan named a node as absent that had come back. A plan that was replaced
-counted as the active one. A test waited for a spec to run that no fleet can run.
+"""Seeds that once failed: a plan named a node as absent that had come back, a replaced plan counted
+as the active one, and a test waited for a spec to run that no fleet can run.
 """
 
 
