@@ -236,7 +236,9 @@ async def test_full_disk_names_the_journal_and_loses_nothing_acknowledged(
     assert process.returncode == 1
     assert "the journal cannot be written: File too large" in said.splitlines()[-1]
     assert str(tmp_path / "state" / "journal-") in said.splitlines()[-1]
-    (journal,) = (tmp_path / "state").glob("journal-*")
+    # The entry that did not fit is cut off, and kept beside the journal.
+    (damaged,) = (tmp_path / "state").glob("journal-*.damaged-1")
+    journal = damaged.with_suffix("")
     kept = {
         TrajectoryId(message.group, message.member)
         for entry in read(journal)
