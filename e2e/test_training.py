@@ -78,8 +78,13 @@ def test_panels_of_every_dashboard_have_data(tenant: Tenant, tmp_path: Path) -> 
     # another program.
     open_to_pods(save_reward_model(tmp_path / "judge"))
     tenant.claim("judge", tmp_path / "judge")
-    judge = {"reward": "model", "model": {"source": {"claim": {"name": "judge"}}}}
-    data = {**the_example()["spec"]["data"], **judge}
+    # Two of them: the parts of a sum have a panel of their own.
+    rewards = [{"name": "judge", "reward": "model"}, {"name": "right", "reward": "exact"}]
+    data = {
+        **{name: each for name, each in the_example()["spec"]["data"].items() if name != "reward"},
+        "rewards": rewards,
+        "model": {"source": {"claim": {"name": "judge"}}},
+    }
     pools = [
         {"name": "a100", "gpuProduct": "A100-80GB", "maxGPUs": 2},
         {"name": "l4", "gpuProduct": "L4", "maxGPUs": 2},

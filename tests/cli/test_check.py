@@ -77,4 +77,7 @@ def test_prompt_prints_text_tokens_and_reference(folder: Path) -> None:
         "is 6\nQ: 2+2=\n--- reference\n#### 4\n"
     )
     assert [json.loads(line)["text"] for line in both.output.splitlines()] == ["Q: 1+1=", "Q: 2+2="]
-    assert (third.exit_code, "the data have 2 prompts, and no prompt 3" in third.output) == (1, True)
+    assert (third.exit_code, "the data have 2 prompts, and no prompt 3" in third.output) == (
+        1,
+        True,
+    )

@@ -80,6 +80,12 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
         "checkpointEverySteps": 3,
         "learningRate": 1e-8,
     }
+    # Two rewards: the parts of a sum have a panel of their own.
+    del job["spec"]["data"]["reward"]
+    job["spec"]["data"]["rewards"] = [
+        {"name": "right", "reward": "exact"},
+        {"name": "digits", "reward": "regex", "regex": {"pattern": "[0-9]"}, "weight": 0.1},
+    ]
     # Whatever a planner would choose: panels of inference workers are checked as well.
     del job["spec"]["resources"], job["spec"]["rollout"]
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
