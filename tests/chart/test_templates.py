@@ -247,7 +247,7 @@ def test_network_policy_admits_only_required_clients() -> None:
     (policy,) = of_kind(
         "NetworkPolicy", "networkPolicy.enabled=true", f"networkPolicy.metricsFrom={prometheus}"
     )
-    progress, metrics = policy["spec"]["ingress"]
+    progress, health, metrics = policy["spec"]["ingress"]
     replicas, coordinators = progress["from"]
     assert policy["spec"]["podSelector"] == replicas["podSelector"]
     assert coordinators["podSelector"]["matchLabels"] == {
@@ -255,10 +255,12 @@ def test_network_policy_admits_only_required_clients() -> None:
         ROLE: Role.COORDINATOR.value,
     }
     assert metrics["from"] == json.loads(prometheus)
+    # The kubelet asks from addresses that no selector names.
+    assert health == {"ports": [{"port": "health", "protocol": "TCP"}]}
     (deployment,) = of_kind("Deployment")
     (container,) = pod_of(deployment)["containers"]
     named = {each["name"] for each in container["ports"]}
-    assert {each["port"] for rule in (progress, metrics) for each in rule["ports"]} <= named
+    assert {each["port"] for rule in (progress, health, metrics) for each in rule["ports"]} <= named
 
 
 def test_helm_test_pod_is_cleaned_up_and_is_no_operator() -> None:
