@@ -64,7 +64,7 @@ CONTRADICTIONS = [
         {"spec.data.promptTemplate": "Answer: {prompt}"},
         "spec.data.promptTemplate must contain {question}",
     ),
-    a_case("a layout of nobody", {"spec.data.format": "verk"}, "spec.data.format", "verk"),
+    a_case("an unknown layout", {"spec.data.format": "verk"}, "spec.data.format", "verk"),
     a_case(
         "prompts by a uri of no store",
         {"spec.data.prompts": {"uri": "ftp://host/x"}},

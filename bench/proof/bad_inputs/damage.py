@@ -127,8 +127,11 @@ def nan_gradient(*, first: int, last: int) -> str:
     return f"""
 import sys
 
-if "trainer" in sys.orig_argv and any("-1.json" in each for each in sys.orig_argv):
+# The processes of a trainer's pod are children of it.
+if any(each in ("trainer", "--multiprocessing-fork") for each in sys.orig_argv):
     import math
+
+    from torch import distributed
 
     from hetrl_runtime.trainer import learner
     from hetrl_runtime.trainer.model import model
@@ -143,7 +146,8 @@ if "trainer" in sys.orig_argv and any("-1.json" in each for each in sys.orig_arg
 
     def spoiled(self, *arguments):
         backward(self, *arguments)
-        if {first} <= version + 1 <= {last}:
+        is_second = distributed.is_initialized() and distributed.get_rank() == 1
+        if is_second and {first} <= version + 1 <= {last}:
             parameter = next(each for each in self.stage.parameters() if each.grad is not None)
             parameter.grad.view(-1)[0] = math.nan
 

@@ -142,11 +142,11 @@ WRONG: dict[str, tuple[Role, str, dict[str, Any], grpc.StatusCode]] = {
     ),
     "own-name-as-trainer": (ROLL, "Register", {"role": "trainer"}, DENIED),
     "rollout-by-inference": (INFER, "Register", {}, DENIED),
-    "no-pod-set": (ROLL, "Register", {"process": "nobody-0"}, DENIED),
+    "no-pod-set": (ROLL, "Register", {"process": "unknown-0"}, DENIED),
     "long-name": (ROLL, "Register", {"process": "rollout-" + "x" * 5000 + "-0"}, DENIED),
     "long-region": (ROLL, "Register", {"region": "x" * 5000}, INVALID),
     "relay-without-port": (ROLL, "Register", {"relay_address": "elsewhere"}, INVALID),
-    "task-of-nobody": (
+    "task-of-no-process": (
         INFER,
         "Register",
         {
